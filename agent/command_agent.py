@@ -15,6 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
+from swe_retry.agent.agents import AgentSettings
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult, Task
@@ -149,17 +150,13 @@ class CommandAgent:
     Attributes:
         argv: the words of the template, with placeholders.
         environment: variables of the command besides ``PATH``, ``HOME``, ``TMPDIR``, ``LANG``.
-        seconds: the time limit; then the command and all its processes are killed.
-        feedback_rounds: how often it may correct what lint and tests find.
-        home: a folder whose files are put into that of the command.
+        settings: with its time limit, after which the command and all its processes are killed.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
-    seconds: float
+    settings: AgentSettings
     surroundings: Surroundings
-    feedback_rounds: int = 0
-    home: Path | None = None
 
     def work(self, task: Task) -> AgentResult:
         # A command may write at once.
@@ -167,13 +164,14 @@ class CommandAgent:
         surroundings = self.surroundings_of(task).hide_copies(task)
         task = replace(task, surround=lambda _: surroundings)
         result = self._run_session(task)
-        for number in range(1, self.feedback_rounds + 1):
+        rounds = self.settings.feedback
+        for number in range(1, rounds + 1):
             if result.ending:
                 break
             problem = task.host.review_tree()
             if not problem:
                 break
-            task.log(f"feedback {number} of {self.feedback_rounds}: {problem}")
+            task.log(f"feedback {number} of {rounds}: {problem}")
             message = render(
                 "feedback",
                 issue=task.message,
@@ -245,8 +243,8 @@ class CommandAgent:
 
     def placeholders(self, task: Task, folder: Path) -> dict[str, str]:
         """Write the message into ``folder``, and return what stands for the placeholders."""
-        if self.home:
-            copytree(self.home, folder / "home", dirs_exist_ok=True)
+        if self.settings.home:
+            copytree(self.settings.home, folder / "home", dirs_exist_ok=True)
         message = folder / "message.txt"
         message.write_text(
             task.message,
@@ -289,7 +287,7 @@ class CommandAgent:
                 **self.environment,
                 **variables,
             },
-            seconds=self.seconds,
+            seconds=self.settings.timeout,
             must_end=must_end,
             check=task.host.check_killed,
         )
@@ -302,7 +300,7 @@ class CommandAgent:
         redact = self.redactor
         return EndedCommand(
             result=result,
-            seconds=self.seconds,
+            seconds=self.settings.timeout,
             output=redact(result.output),
             # Some write their errors to standard output.
             last_words=last_lines(redact(command.errors.text() or result.output)),

@@ -15,7 +15,7 @@ from swe_retry.agent.command_agent import (
     scratch_folder,
 )
 from swe_retry.agent.conversation.result import Ending
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.agent.named.description import NamedAgent, variables_of
 from swe_retry.agent.protocol import AgentResult, Task
 from swe_retry.core.errors import InfrastructureError
@@ -30,7 +30,7 @@ _ENDINGS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GatewayAgent(CommandAgent):
     """Runs a command whose calls pass the gate of its attempt, one by one.
 
@@ -38,7 +38,6 @@ class GatewayAgent(CommandAgent):
         recipe: of an agent that the harness knows by name.
     """
 
-    access: Access
     recipe: NamedAgent | None = None
 
     def _run_session(self, task: Task) -> AgentResult:
@@ -60,7 +59,7 @@ class GatewayAgent(CommandAgent):
                 socket = folder / SOCKET
             gateway = Gateway(
                 model,
-                self.access,
+                self.settings,
                 socket=socket,
                 call_count=len(transcript.calls),
                 first_lane=max(lanes, default=-1) + 1,
@@ -104,7 +103,7 @@ class GatewayAgent(CommandAgent):
             "address": f"http://127.0.0.1:{gateway.port or PORT}",
             "token": gateway.token,
         }
-        variables = variables_of(self.access.apis)
+        variables = variables_of(self.settings.api)
         if self.recipe:
             variables |= self.recipe.variables
             for name, text in self.recipe.files.items():

@@ -25,7 +25,8 @@ from tempfile import TemporaryDirectory
 import typer
 from aiohttp import ClientSession, TCPConnector, web
 
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.runner.calls.budget import Budget, BudgetLimits
@@ -167,7 +168,7 @@ def main(agents: int = 64, calls: int = 20, seconds: float = 2.0) -> None:
         def gateway(number: int) -> Gateway:
             gate = AttemptGate(coordinator, f"instance-{number}", 1, [], time.sleep)
             model = LiteLLMModel(f"anthropic/{_MODEL}", 0.0, 60.0, gate=gate)
-            access = Access(("anthropic",))
+            access = AgentSettings(api=("anthropic",))
             return stack.enter_context(Gateway(model, access))
 
         first = gateway(0)

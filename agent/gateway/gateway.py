@@ -27,6 +27,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from swe_retry.agent.agents import AgentSettings
 from swe_retry.agent.gateway.lanes import Lanes
 from swe_retry.agent.gateway.provider import (
     JSON_TYPE,
@@ -54,7 +55,8 @@ from swe_retry.llm.chat import (
 )
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects import dialect_of
-from swe_retry.llm.dialects.base import AgentRequest, Dialect, parse_json
+from swe_retry.llm.dialects.dialect import AgentRequest, Dialect
+from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.provider_errors import TransientError
 from swe_retry.llm.registry import provider_of
 from swe_retry.llm.tokens import token_bound
@@ -95,33 +97,13 @@ _FINAL_ERRORS = (
 )
 
 
-@dataclass(frozen=True)
-class Access:
-    """What an agent may do through the gateway.
-
-    Attributes:
-        apis: the protocols in which it calls its model.
-        max_calls: of an attempt; None for no limit.
-        allow_web: keep tools that the provider runs, such as a search of the web.
-        max_output: tokens of an answer, unless it is cut off at this limit.
-        max_request: MiB of a request.
-        max_record: MiB of the messages and answers of an attempt.
-    """
-
-    apis: tuple[str, ...]
-    max_calls: int | None = None
-    allow_web: bool = False
-    max_output: int = 16_000
-    max_request: int = 32
-    max_record: int = 32
-
-
 @dataclass
 class Gateway:
     """A context manager that serves the agent of one attempt.
 
     Attributes:
         model: the attempt's; its gate, address, price and limits hold for each call.
+        settings: what the agent may do, and in which protocols it calls its model.
         socket: a path to serve at; None for a port of the loopback address.
         call_count: calls that the attempt has made, those before included.
         first_lane: the number of its first conversation in the attempt.
@@ -134,7 +116,7 @@ class Gateway:
     """
 
     model: LiteLLMModel
-    access: Access
+    settings: AgentSettings
     socket: Path | None = None
     call_count: int = 0
     first_lane: int = 0
@@ -270,8 +252,8 @@ class Gateway:
             async for chunk in http_request.content.iter_any():
                 data += chunk
                 self.bytes_in_flight += len(chunk)
-                if len(data) > self.access.max_request * MIB:
-                    size = f"{self.access.max_request} MiB"
+                if len(data) > self.settings.max_request * MIB:
+                    size = f"{self.settings.max_request} MiB"
                     message = f"agent.max_request: a request has more than {size}"
                     self._refuse_calls(AttemptLimitError(message))
                     return self._refuse(dialect, message, 413)
@@ -295,7 +277,7 @@ class Gateway:
         if path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
-        is_served = dialect and dialect.api in self.access.apis
+        is_served = dialect and dialect.api in self.settings.api
         if not dialect or not is_served or method != "POST":
             return self._refuse(dialect, f"{method} {path} is not served here", 404)
         # The loop serves all attempts, and a large body takes seconds.
@@ -337,12 +319,12 @@ class Gateway:
                 path,
                 body,
                 name,
-                web=self.access.allow_web,
+                web=self.settings.allow_web,
                 own=bool(model.api_base),
                 limit_key=limit_key,
             )
             own_limit = request.own_limit or model.all_settings.max_output or 0
-            limits = filter(None, (own_limit, self.access.max_output))
+            limits = filter(None, (own_limit, self.settings.max_output))
             request = replace(request, own_limit=own_limit, redact=model.redact)
             return request.with_limit(min(limits))
 
@@ -404,14 +386,14 @@ class Gateway:
             for name in request.removed:
                 self.removed[abbreviate(name, 100)] += 1
             self._check_open()
-            max_calls = self.access.max_calls
+            max_calls = self.settings.max_calls
             if max_calls is not None and self.call_count >= max_calls:
                 raise AttemptLimitError(
                     "agent.max_calls: all calls of this attempt are made"
                 )
             self._lanes.keep(request.conversation)
-            if self._lanes.size > self.access.max_record * MIB:
-                size = f"{self.access.max_record} MiB"
+            if self._lanes.size > self.settings.max_record * MIB:
+                size = f"{self.settings.max_record} MiB"
                 raise AttemptLimitError(
                     f"agent.max_record: the record of this attempt has more than {size}"
                 )

@@ -16,12 +16,8 @@ from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.chat import Reply, RequestRefusedError
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.dialects.base import (
-    AgentRequest,
-    events_of,
-    parse_json,
-    redact_answer,
-)
+from swe_retry.llm.dialects.dialect import AgentRequest
+from swe_retry.llm.dialects.pieces import events_of, parse_json, redact_answer
 from swe_retry.llm.gate import Failed
 from swe_retry.llm.prices import cost_of_tokens
 from swe_retry.llm.provider_errors import (

@@ -11,7 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 from swe_retry.core.address import basic_auth
 from swe_retry.core.errors import UserError
 from swe_retry.llm.dialects import APIS
-from swe_retry.llm.dialects.base import Dialect
+from swe_retry.llm.dialects.dialect import Dialect
 from swe_retry.llm.registry import load_litellm, provider_of
 
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}

@@ -22,7 +22,7 @@ from swe_retry.core.settings import (
 )
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.launch.cli import RUN, EnvFileOption, JsonFormat, Version
-from swe_retry.llm.settings import load_settings
+from swe_retry.llm.model_settings import load_settings
 from swe_retry.runner.options import ask_servers, parse_models, redact_address
 
 MODELS = "Models and agent"

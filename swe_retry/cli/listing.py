@@ -26,6 +26,7 @@ from swe_retry.core.plaintext import Say, did_you_mean, table
 from swe_retry.core.settings import CommandLine, command
 from swe_retry.environments.leftovers import installed_images
 from swe_retry.launch.cli import JsonFormat
+from swe_retry.llm.model_settings import SettingsBook, our_settings
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.registry import (
     accepts_temperature,
@@ -34,7 +35,6 @@ from swe_retry.llm.registry import (
     map_entry,
     missing_key,
 )
-from swe_retry.llm.settings import SettingsBook, our_settings
 from swe_retry.runner.housekeeping import connect_engine
 from swe_retry.runner.settings import default_cache
 

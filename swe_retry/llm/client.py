@@ -29,6 +29,7 @@ from swe_retry.llm.chat import (
 )
 from swe_retry.llm.gate import Answered, Failed, Gate, PlannedCall, Refused
 from swe_retry.llm.messages import messages_as_sent, prefill, tools_as_sent
+from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.options import Sampling
 from swe_retry.llm.prices import Price, cost_bound, cost_of_tokens
 from swe_retry.llm.provider_errors import (
@@ -50,7 +51,6 @@ from swe_retry.llm.registry import (
     traits,
 )
 from swe_retry.llm.replies import reply_of
-from swe_retry.llm.settings import ModelSettings
 from swe_retry.llm.tokens import MAX_REPLY, count_tokens, size
 from swe_retry.llm.wire import Wire, watch
 

@@ -13,9 +13,9 @@ from pydantic import BeforeValidator, Field
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import did_you_mean
 from swe_retry.core.settings import Commas, Section
+from swe_retry.llm.model_settings import ModelSettings, SettingsBook, our_settings
 from swe_retry.llm.registry import complete_settings, map_entry, resolve_model
 from swe_retry.llm.servers import ServedModel
-from swe_retry.llm.settings import ModelSettings, SettingsBook, our_settings
 
 DEFAULT_MODELS = "gpt-4o,opus"
 # Three tries of one model at temperature 0 with one prompt would repeat one try.

@@ -9,7 +9,7 @@ from typing import Any
 
 from swe_retry.core.money import dollars
 from swe_retry.llm.chat import Usage
-from swe_retry.llm.dialects.base import Tokens
+from swe_retry.llm.dialects.answer import Tokens
 from swe_retry.llm.registry import load_litellm, price_entry, price_tiers, provider_of
 
 # Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,

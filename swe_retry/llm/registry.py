@@ -19,7 +19,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.plaintext import did_you_mean
 from swe_retry.llm.chat import Reminder, Traits
-from swe_retry.llm.settings import ModelSettings
+from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.wire import watch_clients
 
 # Dates have more digits and are not versions: the name without a date means the same model.

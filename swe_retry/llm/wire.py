@@ -22,7 +22,9 @@ from swe_retry.core.address import recorded_address
 from swe_retry.core.jsontypes import text_at
 from swe_retry.llm.chat import Usage, estimate_tokens
 from swe_retry.llm.dialects import dialect_at
-from swe_retry.llm.dialects.base import Dialect, Tokens, parse_json
+from swe_retry.llm.dialects.answer import Tokens
+from swe_retry.llm.dialects.dialect import Dialect
+from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.usage import without_odd_counts
 
 T = TypeVar("T")

@@ -16,7 +16,8 @@ from swe_retry.instances.adapters.adapter import Row
 from swe_retry.instances.split import derived_image, instance_id_of, split_row
 from swe_retry.record.description import Run
 from swe_retry.record.patches import patch_paths
-from swe_retry.record.records import InstanceResult, Word
+from swe_retry.record.records import Word
+from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore, read_as
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.rundata import (

@@ -17,10 +17,10 @@ from swe_retry.core.plaintext import Say, abbreviate
 from swe_retry.llm.chat import Message, Reply, Traits, Waiting, request_sha256
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import Gate
+from swe_retry.llm.model_settings import our_settings
 from swe_retry.llm.options import ModelChoice, Sampling
 from swe_retry.llm.registry import resolve_model
 from swe_retry.llm.replay import RecordedGate, ReplayModel
-from swe_retry.llm.settings import our_settings
 from swe_retry.llm.tokens import ESTIMATE, count_tokens, counter_name
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.record.records import Attempt, AttemptStatus, Origin

@@ -19,17 +19,17 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.hashing import LONGEST_NAME, fitting_name
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.llm.options import ModelChoice, names_of
-from swe_retry.llm.prices import FREE
-from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.llm.registry import is_ollama, provider_of
-from swe_retry.llm.servers import ask_server, ollama_address
-from swe_retry.llm.settings import (
+from swe_retry.llm.model_settings import (
     SettingsBook,
     load_settings,
     our_settings,
     settings_sha256,
 )
+from swe_retry.llm.options import ModelChoice, names_of
+from swe_retry.llm.prices import FREE
+from swe_retry.llm.provider_errors import RetryPolicy
+from swe_retry.llm.registry import is_ollama, provider_of
+from swe_retry.llm.servers import ask_server, ollama_address
 from swe_retry.record.keys import is_safe_name
 from swe_retry.record.versions import HARNESS_VERSION
 from swe_retry.runner.calls.rate_limiter import Calls, Rates

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.agents import load_agent
+from swe_retry.agent.agents import AgentSettings, load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent, read_spent
 from swe_retry.agent.conversation.limits import ConversationLimits
@@ -55,7 +55,8 @@ def run(
     *names: str,
 ) -> tuple[AgentResult, Task]:
     task = a_task(root)
-    agent = load_agent(f"command:{template}", names, seconds)
+    settings = AgentSettings(env=names, timeout=seconds)
+    agent = load_agent(f"command:{template}", settings)
     return agent.work(task), task
 
 
@@ -126,7 +127,9 @@ def test_secrets_that_it_prints_are_redacted(
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
     log: list[str] = []
     template = python("import os; print('key:', os.environ['MY_API_KEY'])")
-    agent = load_agent(f"command:{template}", ["MY_API_KEY"], 20)
+    agent = load_agent(
+        f"command:{template}", AgentSettings(env=("MY_API_KEY",), timeout=20)
+    )
     task = a_task(tmp_path, log.append)
     agent.work(task)
     assert output(task) == "key: [MY_API_KEY]\n"
@@ -270,7 +273,7 @@ def test_wrong_agents_are_refused(
 ) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-abcdefgh")
     with pytest.raises(UserError) as caught:
-        load_agent(name, env)
+        load_agent(name, AgentSettings(env=env))
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -296,6 +299,6 @@ def test_agents_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_agents_by_name() -> None:
     assert load_agent("builtin") == BuiltinAgent()
     assert load_agent("swe_retry.agent.builtin:BuiltinAgent") == BuiltinAgent()
-    agent = load_agent("command:sh -c true", ("PATH",), 5)
+    agent = load_agent("command:sh -c true", AgentSettings(env=("PATH",), timeout=5))
     assert isinstance(agent, CommandAgent)
     assert Path(agent.argv[0]).is_absolute()

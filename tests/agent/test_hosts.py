@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.agents import load_agent
+from swe_retry.agent.agents import AgentSettings, load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent
 from swe_retry.agent.conversation.result import Ending
@@ -104,9 +104,10 @@ class ListingHost:
 
 def command(code: str, rounds: int = 0) -> CommandAgent:
     argv = [sys.executable, "-c", code, "{message_file}"]
-    agent = load_agent(f"command:{shlex.join(argv)}", (), 20)
+    settings = AgentSettings(timeout=20, feedback=rounds)
+    agent = load_agent(f"command:{shlex.join(argv)}", settings)
     assert isinstance(agent, CommandAgent)
-    return replace(agent, feedback_rounds=rounds)
+    return agent
 
 
 def task_of(root: Path, host: Host) -> Task:

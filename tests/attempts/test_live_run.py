@@ -14,8 +14,8 @@ from swe_retry.attempts.config import ModelChoice
 from swe_retry.core.errors import UserError
 from swe_retry.llm.chat import Traits
 from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.model_settings import load_settings
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.llm.settings import load_settings
 from swe_retry.llm.tokens import count_tokens
 from swe_retry.report.report import report_command
 from swe_retry.runner.modelsource import ReplayedModels

@@ -11,7 +11,7 @@ from swe_retry.cli.command_line import make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.core.settings import SourcedValue, check_settings, merge_layers
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.llm.settings import our_settings
+from swe_retry.llm.model_settings import our_settings
 from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.options import parse_models
 from swe_retry.runner.settings import Spending

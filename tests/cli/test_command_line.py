@@ -13,7 +13,7 @@ import pytest
 from swe_retry.agent.formats import format_names
 from swe_retry.cli.harness import main as harness
 from swe_retry.cli.listing import list_models
-from swe_retry.llm.settings import load_settings
+from swe_retry.llm.model_settings import load_settings
 from tests.support import TOP, run_script, wait_until
 from tests.support.commands import Preloaded
 from tests.support.provider import Answer, Provider

@@ -20,7 +20,7 @@ from swe_retry.core.untrusted import (
     read_object,
     yaml_of,
 )
-from swe_retry.llm.settings import StrictLoader
+from swe_retry.llm.model_settings import StrictLoader
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from swe_retry.llm.background import call_loop
 from swe_retry.llm.chat import Message, Usage
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
+from swe_retry.llm.model_settings import our_settings
 from swe_retry.llm.prices import (
     Price,
     cheapest_price,
@@ -31,7 +32,6 @@ from swe_retry.llm.registry import (
     price_map_version,
     resolve_model,
 )
-from swe_retry.llm.settings import our_settings
 from tests.support.provider import Answer, Provider
 
 ASK = [Message("system", "be brief"), Message("user", "hello")]

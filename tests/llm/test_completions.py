@@ -29,11 +29,11 @@ from swe_retry.llm.chat import (
 )
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate, PlannedCall
+from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.options import Sampling
 from swe_retry.llm.prices import Price
 from swe_retry.llm.provider_errors import RetryPolicy
 from swe_retry.llm.replay import ReplayModel
-from swe_retry.llm.settings import ModelSettings
 from tests.llm.test_client import ASK, model
 from tests.support.modelserver import VLLM, ModelServer
 from tests.support.provider import Answer, Provider

@@ -9,14 +9,14 @@ import pytest
 from swe_retry.agent.formats import format_names
 from swe_retry.cli.listing import list_models
 from swe_retry.core.errors import UserError
-from swe_retry.llm.registry import complete_settings
-from swe_retry.llm.settings import (
+from swe_retry.llm.model_settings import (
     ModelSettings,
     SettingsBook,
     load_settings,
     our_settings,
     settings_sha256,
 )
+from swe_retry.llm.registry import complete_settings
 
 
 def book(tmp_path: Path, text: str) -> SettingsBook:

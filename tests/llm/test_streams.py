@@ -15,8 +15,8 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.llm.chat import Reply, Usage
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
+from swe_retry.llm.model_settings import ModelSettings, load_settings
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.llm.settings import ModelSettings, load_settings
 from tests.llm.test_client import ASK
 from tests.support.dialects import Turn
 from tests.support.streams import Streamed, StreamServer

@@ -8,9 +8,9 @@ from pydantic import TypeAdapter
 from swe_retry.llm.chat import Message, Reminder, ToolCall, Traits, request_sha256
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.messages import messages_as_sent
+from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.registry import map_entry
 from swe_retry.llm.replies import continuation
-from swe_retry.llm.settings import ModelSettings
 from swe_retry.record.records import Attempt
 from tests.llm.test_client import ASK, model
 from tests.support.provider import Answer, Provider

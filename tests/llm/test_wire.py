@@ -16,10 +16,10 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.llm.chat import REPLY, Message, Reply, RequestRefusedError
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
+from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.prices import Price
 from swe_retry.llm.provider_errors import RetryPolicy, retry_after
-from swe_retry.llm.settings import ModelSettings
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.settings import Spending
 from tests.llm.test_client import ASK, model

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 Lines = Sequence[str]
+FixedLines = tuple[str, ...]
 Numbers = Sequence[int]
 """Numbers of lines, counted from 0."""
 # Code points that stand for lines; the first is for all lines that are not searched for.

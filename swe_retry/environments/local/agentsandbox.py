@@ -15,8 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from swe_retry.agent.agents import load_agent
-from swe_retry.agent.agentsettings import AgentSettings
+from swe_retry.agent.agents import AgentSettings, load_agent
 from swe_retry.agent.command_agent import (
     PORT,
     SOCKET,
@@ -25,7 +24,6 @@ from swe_retry.agent.command_agent import (
     Surroundings,
 )
 from swe_retry.agent.gateway import forward
-from swe_retry.agent.gateway.gateway import Access
 from swe_retry.agent.grammars import SUFFIXES
 from swe_retry.agent.named import named_agent
 from swe_retry.agent.named.installed import find_agent
@@ -263,23 +261,9 @@ def _make_by_name(
     cache: Path,
 ) -> Agent:
     recipe = named_agent(name)
-    apis = settings.api
-    if recipe:
-        apis = (recipe.api,)
-    access = None
-    if apis:
-        access = Access(
-            apis=apis,
-            max_calls=settings.max_calls,
-            allow_web=settings.allow_web,
-            max_output=settings.max_output,
-            max_request=settings.max_request,
-            max_record=settings.max_record,
-        )
-    agent = load_agent(name, settings.env, settings.timeout, bubble, access)
+    agent = load_agent(name, settings, bubble)
     if not isinstance(agent, CommandAgent):
         return agent
-    agent = replace(agent, feedback_rounds=settings.feedback, home=settings.home)
     program = Path(agent.argv[0])
     folders = []
     if recipe:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swe_retry.llm.dialects.anthropic import Messages
-from swe_retry.llm.dialects.base import Dialect
+from swe_retry.llm.dialects.dialect import Dialect
 from swe_retry.llm.dialects.gemini import Gemini
 from swe_retry.llm.dialects.openai import Chat, Ollama, Responses
 

@@ -7,17 +7,15 @@ from collections.abc import Sequence
 
 from swe_retry.core.jsontypes import JsonObject, count_at, object_at, objects, text_at
 from swe_retry.llm.chat import Message, ToolCall
-from swe_retry.llm.dialects.base import (
+from swe_retry.llm.dialects.answer import Tokens
+from swe_retry.llm.dialects.dialect import (
     AnswerOutcome,
     Dialect,
     PartContent,
     Thought,
-    Tokens,
     Turns,
-    as_json,
-    parse_json,
-    result_text,
 )
+from swe_retry.llm.dialects.pieces import as_json, parse_json, result_text
 
 
 class Messages(Dialect):

@@ -16,13 +16,15 @@ from swe_retry.core.jsontypes import (
     value_at,
 )
 from swe_retry.llm.chat import Message, ToolCall
-from swe_retry.llm.dialects.base import (
+from swe_retry.llm.dialects.answer import Tokens
+from swe_retry.llm.dialects.dialect import (
     AnswerOutcome,
     Dialect,
     PartContent,
     Thought,
-    Tokens,
     Turns,
+)
+from swe_retry.llm.dialects.pieces import (
     as_json,
     join_parts,
     join_texts,

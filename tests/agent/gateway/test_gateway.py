@@ -16,15 +16,17 @@ from typing import Any
 
 import pytest
 
+from swe_retry.agent.agents import AgentSettings
 from swe_retry.agent.gateway import gateway as gateway_module
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.errors import StoppedError
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects import DIALECTS
+from swe_retry.llm.dialects.answer import Tokens
 from swe_retry.llm.dialects.anthropic import Messages
-from swe_retry.llm.dialects.base import Tokens, events_of
 from swe_retry.llm.dialects.gemini import Gemini
 from swe_retry.llm.dialects.openai import Chat, Responses
+from swe_retry.llm.dialects.pieces import events_of
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (
@@ -45,7 +47,7 @@ STREAM = {**ASK, "stream": True}
 @pytest.fixture
 def gateway(stub: Stub) -> Iterator[Gateway]:
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    with Gateway(model, Access(("anthropic",))) as gateway:
+    with Gateway(model, AgentSettings(api=("anthropic",))) as gateway:
         yield gateway
 
 
@@ -343,7 +345,7 @@ def test_a_killed_harness_pays_for_no_journaled_call_twice(
 def test_each_call_is_noted_before_it_is_sent(stub: Stub) -> None:
     sent: list[int] = []
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=OpenGate())
-    access = Access(("anthropic",))
+    access = AgentSettings(api=("anthropic",))
     note = lambda: sent.append(len(stub.requests))  # noqa: E731
     with Gateway(model, access, note_call=note) as gateway:
         assert post(gateway, b"", "/v1/messages/count_tokens").status == 200

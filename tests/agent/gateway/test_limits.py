@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 
 import pytest
 
@@ -94,7 +93,7 @@ def test_bytes_in_flight_are_limited_over_all_requests(
 
 def test_a_request_beyond_its_bound_ends_the_attempt(pair: Pair) -> None:
     gateway, stub = pair
-    gateway.access = replace(gateway.access, max_request=1)
+    gateway.settings = gateway.settings.model_copy(update={"max_request": 1})
     assert b" 413 " in send(gateway, b" " * 1_100_000)
     assert isinstance(gateway.problem, AttemptLimitError)
     assert "agent.max_request: a request has more than 1 MiB" in str(gateway.problem)
@@ -104,7 +103,7 @@ def test_a_request_beyond_its_bound_ends_the_attempt(pair: Pair) -> None:
 
 def test_a_record_beyond_its_bound_ends_the_attempt(pair: Pair) -> None:
     gateway, stub = pair
-    gateway.access = replace(gateway.access, max_record=1)
+    gateway.settings = gateway.settings.model_copy(update={"max_record": 1})
     _, body = request_of("messages")
     body["system"] = "x" * 600_000
     for _ in range(5):
@@ -195,12 +194,13 @@ def test_a_request_that_cannot_be_read_is_refused_alone(
 
 QUIET = """
 import http.client, json, socket, sys, time
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
 
 model = LiteLLMModel("anthropic/claude-sonnet-4-5-20250929", 0.0, 5.0, gate=OpenGate())
-with Gateway(model, Access(("anthropic",))) as gateway:
+with Gateway(model, AgentSettings(api=("anthropic",))) as gateway:
     head = "POST /v1/messages HTTP/1.1\\r\\nhost: x\\r\\nx-api-key: %s\\r\\n" % gateway.token
     for data in (
         b"nonsense\\r\\n\\r\\n",

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
@@ -60,7 +61,7 @@ def send(
     # The support's name of the dialect.
     name = dialect.replace("generateContent", "gemini")
     model = LiteLLMModel(MODELS[name], 0.0, 30.0, gate=gate)
-    with Gateway(model, Access((APIS[name],), **access)) as gateway:
+    with Gateway(model, AgentSettings(api=(APIS[name],), **access)) as gateway:
         path = PATHS[dialect].replace("gemini-2.5-pro", gateway.model_name)
         answer = post(gateway, {**body, "model": gateway.model_name}, path)
     assert answer.status == 200, answer.body
@@ -318,7 +319,7 @@ def test_no_text_is_bound_above_the_window_that_it_may_have(
     gate = RecordingGate()
     model = LiteLLMModel(MODELS["messages"], 0.0, 30.0, gate=gate)
     text = "word " * 900_000
-    with Gateway(model, Access((APIS["messages"],))) as gateway:
+    with Gateway(model, AgentSettings(api=(APIS["messages"],))) as gateway:
         body = {**user(text), "max_tokens": 1, "model": gateway.model_name}
         post(gateway, body, PATHS["messages"], anthropic_beta=beta)
     assert gate.planned[0].bound is not None

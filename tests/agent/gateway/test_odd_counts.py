@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.chat import Message, Reply
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects.anthropic import Messages
-from swe_retry.llm.dialects.base import Dialect
+from swe_retry.llm.dialects.dialect import Dialect
 from swe_retry.llm.dialects.gemini import Gemini
 from swe_retry.llm.dialects.openai import Chat, Responses
 from swe_retry.llm.gate import Answered
@@ -151,7 +152,9 @@ def by_client(dialect: str, price: Price | None = None) -> Reply:
 def by_gateway(dialect: str, price: Price | None = None) -> Reply:
     gate = RecordingGate()
     path, body = request_of(dialect, streamed=False)
-    with Gateway(model_of(dialect, gate, price), Access((APIS[dialect],))) as gateway:
+    with Gateway(
+        model_of(dialect, gate, price), AgentSettings(api=(APIS[dialect],))
+    ) as gateway:
         answer = post(gateway, body, path)
     assert answer.status == 200, answer.body
     (outcome,) = gate.outcomes

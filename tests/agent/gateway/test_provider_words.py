@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
@@ -75,7 +76,7 @@ def gateway_of(
             gate=OpenGate(),
             retries=retries,
         )
-        access = Access((APIS[dialect],))
+        access = AgentSettings(api=(APIS[dialect],))
         with Gateway(model, access) as gateway:
             yield gateway, stub
 

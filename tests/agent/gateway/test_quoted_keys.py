@@ -8,7 +8,7 @@ import os
 import pytest
 
 from swe_retry.core.redaction import Redactor
-from swe_retry.llm.dialects.base import redact_answer
+from swe_retry.llm.dialects.pieces import redact_answer
 from tests.agent.gateway.conftest import (
     BY_NAME,
     EDIT,

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.gateway.gateway import Access, Gateway
+from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.dialects.base import events_of
+from swe_retry.llm.dialects.pieces import events_of
 from swe_retry.llm.gate import Failed
 from swe_retry.llm.provider_errors import RetryPolicy
 from tests.agent.gateway.conftest import BY_NAME, post
@@ -51,7 +52,7 @@ def send(
         retries=RetryPolicy(tries, 0.01, 0.01),
         warn_once=lambda _: None,
     )
-    with Gateway(model, Access((APIS[protocol],))) as gateway:
+    with Gateway(model, AgentSettings(api=(APIS[protocol],))) as gateway:
         limit = {"max_tokens": 99}
         body: dict[str, Any] = {"model": gateway.model_name, **(more or limit)}
         message = {"role": "user", "content": "hello"}

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.llm.settings import ModelSettings
 from swe_retry.record.jsonlines import read_lines
 from swe_retry.runner.calls.budget import Budget, Reservation
 from swe_retry.runner.calls.journal import JOURNAL

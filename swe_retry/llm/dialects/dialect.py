@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,6 +25,15 @@ from swe_retry.core.jsontypes import (
 )
 from swe_retry.core.redaction import Redactor
 from swe_retry.llm.chat import Message, ToolCall
+from swe_retry.llm.dialects.answer import Answer, Tokens
+from swe_retry.llm.dialects.pieces import (
+    as_json,
+    events_of,
+    parse_json,
+    sse,
+    texts_in,
+    tool_name,
+)
 from swe_retry.llm.dialects.shapes import SHAPES, Rewriter
 from swe_retry.llm.usage import is_priced
 
@@ -39,64 +47,12 @@ class Thought(str):
 
 PartContent = str | Thought | ToolCall | Message | None
 """What a part is: a text, a thought, a call of a tool, or a message with its result."""
-_LINE = re.compile(r"\r\n|\n|\r")
 _ROLES = {"developer": "system", "model": "assistant", "": "user"}
 _CUT_OFF = frozenset({"max_tokens", "length", "incomplete", "MAX_TOKENS"})
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """The provider's count of one call.
-
-    Attributes:
-        prompt: all tokens of the request, cached and newly cached ones included.
-        completion: all tokens of the answer, reasoning included.
-        cached: read from the provider's cache.
-        written: written to the cache for five minutes.
-        written_hour: written to it for an hour, which costs more.
-        cost: dollars as the provider states them, where it does.
-        tier: the service tier of the call, as the provider names it.
-    """
-
-    prompt: int
-    completion: int
-    cached: int = 0
-    written: int = 0
-    written_hour: int = 0
-    reasoning: int = 0
-    cost: float | None = None
-    tier: str = ""
-
-    @property
-    def is_possible(self) -> bool:
-        if not self.prompt or self.reasoning > self.completion:
-            return False
-        stored = self.cached + self.written + self.written_hour
-        return stored <= self.prompt
-
-
 AnswerOutcome = tuple[list[JsonObject], str, Tokens]
 """The parts of an answer, why it ended (empty where it broke off), its tokens."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What an answer of a provider says.
-
-    Attributes:
-        tokens: None where the provider reports none, impossible ones, or others than are listed.
-        complete: the answer has its end.
-        error: of an answer that ends in an error although it began well.
-    """
-
-    content: str = ""
-    tool_calls: tuple[ToolCall, ...] = ()
-    tokens: Tokens | None = None
-    model: str = ""
-    truncated: bool = False
-    complete: bool = False
-    error: str = ""
-    reasoning: str = ""
 
 
 @dataclass(frozen=True)
@@ -431,157 +387,3 @@ class Dialect(ABC):
         if not client_tools or (has_provider_tools and names_a_tool):
             allowed.pop("tool_choice", None)
         return allowed
-
-
-def sse(event: JsonObject) -> bytes:
-    """Return one server-sent event, whose name is its type."""
-    lines = f"data: {json.dumps(event)}\n\n"
-    if "type" in event:
-        lines = f"event: {event['type']}\n{lines}"
-    return lines.encode()
-
-
-def events_of(text: str) -> Iterator[JsonObject]:
-    """Yield the JSON objects in a stream of server-sent events."""
-    # Only these end a line, and JSON may hold others as they are.
-    for block in re.split(r"\r\n\r\n|\n\n|\r\r", text):
-        data = []
-        for line in _LINE.split(block):
-            if line.startswith("data:"):
-                data.append(line.removeprefix("data:").strip())
-        event = parse_json("\n".join(data))
-        if isinstance(event, dict):
-            yield event
-
-
-def redact_answer(text: str, redact: Redactor) -> str:
-    """Return an answer as it came, without secrets, also those that a stream splits."""
-    events = list(events_of(text))
-    fragments = defaultdict(list)
-    for event in events:
-        for key, holder, name in _fragments_in(event):
-            fragments[key].append((holder, name))
-    is_split = False
-    for parts in fragments.values():
-        joined = "".join(holder[name] for holder, name in parts)
-        if len(parts) > 1 and redact.named_in(joined):
-            is_split = True
-            for holder, name in parts:
-                holder[name] = ""
-            holder, name = parts[0]
-            holder[name] = redact(joined)
-    if not is_split:
-        return redact(text)
-    end = "data: [DONE]\n\n" if "[DONE]" in text else ""
-    return redact(b"".join(map(sse, events)).decode() + end)
-
-
-def _fragments_in(
-    value: Any,  # noqa: ANN401
-    path: tuple[object, ...] = (),
-) -> Iterator[tuple[tuple[object, ...], Any, Any]]:
-    """Yield the texts of an event: which text of the answer each is a part of, and its place."""
-    items: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, dict):
-        path += tuple(v for k, v in value.items() if k == "type" or k.endswith("index"))
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, item in items:
-        if isinstance(item, str):
-            yield (*path, key), value, key
-        else:
-            yield from _fragments_in(item, (*path, key))
-
-
-# What a stream says piece by piece; other texts, such as ids, come whole, perhaps several times.
-_GROWING = (
-    *("content", "reasoning", "reasoning_content", "thinking", "refusal", "summary"),
-    *("text", "response", "name", "arguments", "input"),
-)
-
-
-def join_parts(value: Any, part: Any, key: str = "") -> Any:  # noqa: ANN401
-    """Return a value of a stream with the next part of it, which stands at ``key``.
-
-    Objects are joined by their keys, and lists of objects by their ``index``.
-    """
-    if part is None:
-        return value
-    if isinstance(value, dict) and isinstance(part, dict):
-        joined = dict(value)
-        for name, item in part.items():
-            joined[name] = join_parts(value.get(name), item, name)
-        return joined
-    if isinstance(part, list):
-        return _join_lists(value if isinstance(value, list) else [], part)
-    if key in _GROWING and isinstance(value, str) and isinstance(part, str):
-        return value + part
-    return part
-
-
-def _join_lists(items: list[Any], parts: list[Any]) -> list[Any]:
-    joined = list(items)
-    indices = [value_at(item, "index") for item in items]
-    for part in parts:
-        index = value_at(part, "index")
-        if isinstance(index, int) and index in indices:
-            position = indices.index(index)
-            joined[position] = join_parts(joined[position], part)
-        else:
-            joined.append(part)
-            indices.append(index)
-    return joined
-
-
-def texts_in(value: object) -> Iterator[str]:
-    """Yield the texts in a part of an answer."""
-    if isinstance(value, str):
-        yield value
-    if isinstance(value, dict):
-        value = [item for key, item in value.items() if key not in ("type", "role")]
-    if isinstance(value, list):
-        for item in value:
-            yield from texts_in(item)
-
-
-def tool_name(tool: JsonObject) -> str:
-    name = tool.get("name") or value_at(tool, "function", "name") or tool.get("type")
-    if name and isinstance(name, str):
-        return name
-    return next(iter(tool), "")
-
-
-def join_texts(content: object) -> str:
-    """Return a content that is a text, or a list of parts with texts."""
-    if isinstance(content, str):
-        return content
-    texts = [text_at(part, "text") for part in objects(content)]
-    return "\n".join(filter(None, texts))
-
-
-def result_text(content: object) -> str:
-    """Return the result of a tool; a part that is no text is named by its type."""
-    if isinstance(content, str):
-        return content
-    lines = []
-    for part in objects(content):
-        name = text_at(part, "tool_name")
-        kind = text_at(part, "type")
-        if name:
-            kind += f": {name}"
-        lines.append(text_at(part, "text") or f"[{kind}]")
-    return "\n".join(lines)
-
-
-def as_json(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value)
-
-
-def parse_json(text: str | bytes | bytearray) -> Any:  # noqa: ANN401
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
