@@ -70,15 +70,6 @@ from swe_retry.llm.tokens import size
 
 # Characters of a repetition in a message.
 _MAX_QUOTED = 500
-# The first class that an exception is of counts.
-_ENDINGS: Mapping[type[Exception], Ending] = {
-    WindowExceededError: Ending.CONTEXT,
-    RequestRefusedError: Ending.REFUSED,
-    AttemptLimitError: Ending.LIMIT,
-    BudgetUsedError: Ending.BUDGET,
-    ContextFullError: Ending.CONTEXT,
-    ReplayExhaustedError: Ending.REPLAY_EXHAUSTED,
-}
 
 
 @dataclass(frozen=True)
@@ -135,7 +126,7 @@ class Coder:
         workspace = Workspace(task.root, submodules=submodules, writable=writable)
         if not edit_format:
             edit_format = get_format(task.edit_format, setup.matching, setup.notation)
-        checks = ConversationChecks(workspace, host.find, host.run_tests, setup)
+        checks = ConversationChecks(workspace, host.new_findings, host.run_tests, setup)
         return cls(task, edit_format, workspace, checks)
 
     @property
@@ -181,7 +172,11 @@ class Coder:
                     self._unsent = following
                     return AgentResult(self.result(Ending.REFLECTIONS_USED))
                 step = following
-        except tuple(_ENDINGS) as error:
+        except ReplayExhaustedError:
+            return AgentResult(self.result(Ending.REPLAY_EXHAUSTED))
+        except ContextFullError:
+            return AgentResult(self.result(Ending.CONTEXT))
+        except (RequestRefusedError, BudgetUsedError) as error:
             # The edits before a refusal are still a candidate.
             return AgentResult(self.result(_ending_of(error)), str(error))
 
@@ -465,11 +460,14 @@ class Coder:
         )
 
 
-def _ending_of(error: Exception) -> Ending:
-    for kind, ending in _ENDINGS.items():
-        if isinstance(error, kind):
-            return ending
-    raise error
+def _ending_of(error: RequestRefusedError | BudgetUsedError) -> Ending:
+    if isinstance(error, WindowExceededError):
+        return Ending.CONTEXT
+    if isinstance(error, RequestRefusedError):
+        return Ending.REFUSED
+    if isinstance(error, AttemptLimitError):
+        return Ending.LIMIT
+    return Ending.BUDGET
 
 
 def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentResult]:

@@ -161,9 +161,10 @@ class CommandAgent:
     def work(self, task: Task) -> AgentResult:
         # A command may write at once.
         task.host.settle_checkout()
-        surroundings = self.surroundings_of(task).hide_copies(task)
-        task = replace(task, surround=lambda _: surroundings)
-        result = self._run_session(task)
+        # From here on the agent runs with the environment of the tests, if there is one.
+        surroundings = task.host.surround(self.surroundings).hide_copies(task)
+        agent = replace(self, surroundings=surroundings)
+        result = agent._run_session(task)
         rounds = self.settings.feedback
         for number in range(1, rounds + 1):
             if result.ending:
@@ -177,7 +178,7 @@ class CommandAgent:
                 issue=task.message,
                 problem=problem,
             )
-            result = self._run_session(replace(task, message=message))
+            result = agent._run_session(replace(task, message=message))
         return result
 
     def _run_session(self, task: Task) -> AgentResult:
@@ -251,18 +252,13 @@ class CommandAgent:
             "utf-8",
             "surrogateescape",
         )
-        scratch = self.surroundings_of(task).visible_paths(folder)[0]
+        scratch = self.surroundings.visible_paths(folder)[0]
         return {
             "message_file": str(scratch / message.name),
             "model": task.model_name,
             "result_file": str(scratch / _RESULT),
             "temperature": f"{task.temperature:g}",
         }
-
-    def surroundings_of(self, task: Task) -> Surroundings:
-        """Return where the command runs: with the environment of the tests, if there is one."""
-        surroundings: Surroundings = task.surround(self.surroundings)
-        return surroundings
 
     def run_command(
         self,
@@ -273,8 +269,7 @@ class CommandAgent:
         must_end: Callable[[], bool] = lambda: False,
     ) -> EndedCommand:
         """Run the command with ``values`` for its placeholders, and with more ``variables``."""
-        surroundings = self.surroundings_of(task)
-        scratch, home = surroundings.visible_paths(folder)
+        scratch, home = self.surroundings.visible_paths(folder)
         command = CommandRun(
             argv=tuple(fill(word, values) for word in self.argv),
             root=task.root,
@@ -292,7 +287,7 @@ class CommandAgent:
             check=task.host.check_killed,
         )
         try:
-            result = surroundings.run(command)
+            result = self.surroundings.run(command)
         except OSError as error:
             raise InfrastructureError(
                 f"--agent: cannot run {command.argv[0]}: {error}"

@@ -55,7 +55,7 @@ class GatewayAgent(CommandAgent):
         lanes = [message.lane for message in transcript.messages]
         with scratch_folder(task) as folder:
             socket = None
-            if self.surroundings_of(task).behind_socket:
+            if self.surroundings.behind_socket:
                 socket = folder / SOCKET
             gateway = Gateway(
                 model,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
@@ -24,7 +24,8 @@ from swe_retry.core.worktree import Changes as Changes
 from swe_retry.llm.chat import ChatModel, Message, Reply
 from swe_retry.llm.gate import Gate, OpenGate
 
-S = TypeVar("S")
+if TYPE_CHECKING:
+    from swe_retry.agent.command_agent import Surroundings
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Host(Protocol):
         """Raise a StoppedError if a forced shutdown killed the command that just ended."""
         return
 
-    def find(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
+    def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
         """Return the new findings of the linter in files that the agent changed."""
         return Linter().new_findings(changes)
 
@@ -84,8 +85,8 @@ class Host(Protocol):
         """Run the tests on the tree with these changes; without tests nothing is known."""
         return TestReport(None)
 
-    def surround(self, surroundings: S) -> S:
-        """Return ``Surroundings`` of a command within the environment of the tests."""
+    def surround(self, surroundings: Surroundings) -> Surroundings:
+        """Return where a command runs: with the environment of the tests, if there is one."""
         return surroundings
 
     def review_tree(self) -> str:
@@ -95,12 +96,18 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class OpenHost(Host):
-    """The host of an agent without a run."""
+    """The host of an agent without a run; ``test`` runs the tests where there are some."""
 
     map_source: Callable[[], str] = str
+    test: Callable[[Changes], TestReport] | None = None
 
     def draw_map(self) -> str:
         return self.map_source()
+
+    def run_tests(self, changes: Changes) -> TestReport:
+        if self.test is None:
+            return TestReport(None)
+        return self.test(changes)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swe_retry.agent.builtin import PlanFormat, error_of, tries
+    from swe_retry.agent.builtin import Coder, PlanFormat, error_of, tries
     from swe_retry.agent.conversation.context import window_of
     from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
     from swe_retry.agent.conversation.result import Ending, Result
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from swe_retry.agent.formats import format_names
     from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
-    from swe_retry.agent.protocol import AgentResult, Task, Transcript
+    from swe_retry.agent.protocol import AgentResult, OpenHost, Task, Transcript
     from swe_retry.attempts import transcript_blocks
     from swe_retry.cli.command_line import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
@@ -189,7 +189,7 @@ _NAMES = {
     "record.runlock": "run_lock",
     "record.store": "RunStore",
     "record.versions": "versions",
-    "agent.builtin": "PlanFormat error_of tries",
+    "agent.builtin": "Coder PlanFormat error_of tries",
     "agent.conversation.context": "window_of",
     "agent.conversation.limits": "ConversationLimits Reflections",
     "agent.conversation.result": "Ending Result",
@@ -198,7 +198,7 @@ _NAMES = {
     "agent.formats": "format_names",
     "agent.formats.protocol": "Notation",
     "agent.mentions": "FileIndex",
-    "agent.protocol": "AgentResult Task Transcript",
+    "agent.protocol": "AgentResult OpenHost Task Transcript",
     "llm.chat": (
         "BudgetUsedError ChatModel Message Reply RequestRefusedError "
         "WindowExceededError"

@@ -21,13 +21,13 @@ class ConversationChecks:
     """Checks one workspace, and keeps the failures that the model has seen.
 
     Attributes:
-        find: returns the new findings of the linter in changed files.
+        new_findings: returns those of the linter in changed files.
         run_tests: runs the tests on the tree with these changes.
         setup: whether to lint, and whether to test unedited trees.
     """
 
     workspace: Workspace
-    find: Callable[[Sequence[Change]], tuple[Finding, ...]]
+    new_findings: Callable[[Sequence[Change]], tuple[Finding, ...]]
     run_tests: Callable[[Changes], TestReport]
     setup: ConversationSetup
     _lint_cache: tuple[list[Change], tuple[Finding, ...]] = ([], ())
@@ -78,7 +78,7 @@ class ConversationChecks:
                 before = self.workspace.original(path)
                 changes.append(Change(path, before, after))
         if changes != self._lint_cache[0]:
-            self._lint_cache = changes, self.find(changes)
+            self._lint_cache = changes, self.new_findings(changes)
         return self._lint_cache[1]
 
     def _test(self, *, unedited: bool) -> TestReport:

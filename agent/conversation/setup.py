@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from swe_retry.agent.conversation.limits import ConversationLimits
@@ -48,7 +48,7 @@ class ConversationSetup:
     test_unedited: bool = False
     notation: Notation = Notation.CURRENT
     with_map: bool = True
-    limits: ConversationLimits = ConversationLimits()
+    limits: ConversationLimits = field(default_factory=ConversationLimits)
     matching: Matching = Matching.TOLERANT
     on_failure: OnFailure = OnFailure.KEEP
     image_urls: tuple[str, ...] = ()

@@ -51,10 +51,9 @@ if TYPE_CHECKING:
     )
     from swe_retry.attempts.services import Services
     from swe_retry.attempts.solve import InstanceJob
-    from swe_retry.attempts.task import make_task
 else:
     _LATE = (
-        *("recorded", "services", "task", "prepare", "solve"),
+        *("recorded", "services", "prepare", "solve"),
         *("evidence.belief", "evidence.fit"),
     )
 
@@ -93,7 +92,6 @@ __all__ = [
     "fit_run",
     "hash_candidates",
     "is_enough",
-    "make_task",
     "matrix",
     "patch_block",
     "rank",

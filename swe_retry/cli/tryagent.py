@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +13,12 @@ import typer
 
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.protocol import AgentResult, OpenHost, Task, Transcript
 from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.repomap.scanning.store import TagStore
-from swe_retry.attempts import make_task
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.prepare import conversation_setup
 from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import in_words, total
@@ -86,13 +86,33 @@ def try_agent(config: RunConfig, say: Say) -> int:
         OpenGate(),
     )
     maps = RenderedMaps(snapshot.blobs, TagStore(config.cache / "tags.sqlite"))
-    files = FileIndex.of(snapshot.blobs)
+    files = FileIndex.of(snapshot.blobs, snapshot.submodules)
     folder = Path(tempfile.mkdtemp())
     try:
         checkout = make_checkout(snapshot, folder / "checkout")
         log: list[str] = []
-        task = make_task(config, instance, checkout, turn, files, maps)
-        task = replace(task, log=log.append)
+        draw_map = partial(
+            maps.render,
+            checkout.root,
+            instance.problem_statement,
+            config.settings.builtin.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
+        )
+        task = Task(
+            root=checkout.root,
+            message=instance.problem_statement,
+            files=files,
+            model=turn.model,
+            architect=turn.architect,
+            model_name=turn.name,
+            edit_format=turn.edit_format,
+            temperature=temperature,
+            transcript=Transcript(),
+            log=log.append,
+            setup=conversation_setup(config, instance),
+            host=OpenHost(draw_map),
+        )
         started = time.monotonic()
         try:
             result = agent.work(task)

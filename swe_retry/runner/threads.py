@@ -1,16 +1,20 @@
-"""The engine of threads: one for each job in work, because nearly all jobs only wait."""
+"""Threads that work on jobs: one for each job in work, because nearly all jobs only wait."""
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
+from swe_retry.record.result import InstanceStatus
 from swe_retry.runner.engine import Driver
-from swe_retry.runner.jobs import Finished, Job, JobContext, WorkerAccess, work_on
+from swe_retry.runner.jobs import End, Finished, Job, JobContext, WorkerAccess
 from swe_retry.runner.slots import Slots
 
 _Ended = queue.SimpleQueue[Finished[Any] | BaseException | None]
@@ -94,3 +98,25 @@ class ThreadEngine:
             driver.stop.request(str(failure))
         finally:
             ended.put(error)
+
+
+def work_on(job: Job, services: Any, context: JobContext) -> Finished[Any]:  # noqa: ANN401
+    """Work on a job; only what the user has to fix leaves it as an exception."""
+    started = time.monotonic()
+    work = job.start(services, context)
+    try:
+        end = work.run()
+    except UserError:
+        raise
+    except StoppedError as error:
+        end = End(InstanceStatus.INTERRUPTED, str(error))
+    except (InfrastructureError, OSError) as error:
+        context.log.error("%s", traceback.format_exc())
+        end = End(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
+    except Exception as error:  # a fault of the harness must not end the others
+        context.log.error("%s", traceback.format_exc())
+        end = End(InstanceStatus.ERROR, f"the harness failed: {error!r}")
+    context.log.info("%s: %s", end.status, end.reason)
+    attempts = tuple(work.attempts(end))
+    seconds = time.monotonic() - started
+    return Finished(job.key, end, attempts, seconds)

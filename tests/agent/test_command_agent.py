@@ -16,7 +16,6 @@ import pytest
 from swe_retry.agent.agents import AgentSettings, load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent, read_spent
-from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import AgentResult, Task, Transcript
@@ -31,14 +30,11 @@ def a_task(root: Path, log: Callable[[str], None] = lambda _: None) -> Task:
     return Task(
         root=root,
         message=MESSAGE,
-        repo_map="",
         files=FileIndex.of(()),
         model=ReplayModel(()),
         model_name="vendor/model name",
         edit_format="agent",
         temperature=0.4,
-        limits=ConversationLimits(),
-        run_tests=None,
         transcript=Transcript(),
         log=log,
     )
