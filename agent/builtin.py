@@ -51,7 +51,8 @@ from swe_retry.agent.formats.report import feedback
 from swe_retry.agent.formats.text import format_rules
 from swe_retry.agent.grammars import language_of
 from swe_retry.agent.prompts import fill, render, source
-from swe_retry.agent.protocol import AgentResult, Task, Transcript
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.surroundings import Transcript
 from swe_retry.agent.workspace import Workspace
 from swe_retry.llm.chat import (
     AttemptLimitError,

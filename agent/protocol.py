@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
@@ -19,28 +19,11 @@ from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.surroundings import Surroundings, Transcript
 from swe_retry.core.plaintext import Say
 from swe_retry.core.worktree import Changes as Changes
-from swe_retry.llm.chat import ChatModel, Message, Reply
+from swe_retry.llm.chat import ChatModel
 from swe_retry.llm.gate import Gate, OpenGate
-
-if TYPE_CHECKING:
-    from swe_retry.agent.command_agent import Surroundings
-
-
-@dataclass
-class Transcript:
-    """What is to be recorded of an attempt, filled by the agent and kept after any end.
-
-    Attributes:
-        hidden_paths: what its sandbox hid of the machine's packages.
-        readable_copies: installed copies of the project that it could read all the same.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    calls: list[Reply] = field(default_factory=list)
-    hidden_paths: tuple[str, ...] = ()
-    readable_copies: tuple[str, ...] = ()
 
 
 class Host(Protocol):

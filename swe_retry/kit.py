@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from swe_retry.agent.formats import format_names
     from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
-    from swe_retry.agent.protocol import AgentResult, OpenHost, Task, Transcript
-    from swe_retry.attempts import transcript_blocks
+    from swe_retry.agent.protocol import AgentResult, OpenHost, Task
+    from swe_retry.agent.surroundings import Transcript
+    from swe_retry.attempts.transcript import transcript_blocks
     from swe_retry.cli.command_line import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
@@ -198,7 +199,8 @@ _NAMES = {
     "agent.formats": "format_names",
     "agent.formats.protocol": "Notation",
     "agent.mentions": "FileIndex",
-    "agent.protocol": "AgentResult OpenHost Task Transcript",
+    "agent.surroundings": "Transcript",
+    "agent.protocol": "AgentResult OpenHost Task",
     "llm.chat": (
         "BudgetUsedError ChatModel Message Reply RequestRefusedError "
         "WindowExceededError"
@@ -214,7 +216,7 @@ _NAMES = {
     ),
     "environments.folders": "FOLDER FolderCommand FolderResult Folders",
     "environments.layout": "check_path write_files",
-    "attempts": "transcript_blocks",
+    "attempts.transcript": "transcript_blocks",
     "instances.dataset": "rows_of_path",
     "instances.hub": "rows_of_hub",
     "repositories.names": "DatasetName",

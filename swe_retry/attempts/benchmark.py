@@ -15,17 +15,13 @@ from swe_retry.agent.named import AGENTS
 from swe_retry.agent.named.installed import find_agent
 from swe_retry.agent.protocol import Agent
 from swe_retry.agent.repomap.scanning.store import TagStore
-from swe_retry.attempts import (
-    RESULTS,
-    InstanceJob,
-    RunFit,
-    Services,
-    choose_again,
-    transcript,
-    with_choice,
-)
+from swe_retry.attempts.choose import RESULTS
 from swe_retry.attempts.config import RunConfig, RunSettings, TestChoice
 from swe_retry.attempts.policy import StopRule
+from swe_retry.attempts.refit import RunFit, choose_again, with_choice
+from swe_retry.attempts.services import Services
+from swe_retry.attempts.solve import InstanceJob
+from swe_retry.attempts.transcript import transcript
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.plaintext import Say, quantity

@@ -13,11 +13,11 @@ from functools import cached_property, partial
 from typing import Any
 
 from swe_retry.agent.agents import BUILTIN
-from swe_retry.agent.command_agent import Surroundings
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.named import is_outside
-from swe_retry.agent.protocol import Host, Task, Transcript
+from swe_retry.agent.protocol import Host, Task
+from swe_retry.agent.surroundings import Surroundings, Transcript
 from swe_retry.attempts.choose import finish_choice
 from swe_retry.attempts.evidence.choice import choose_by_evidence
 from swe_retry.attempts.evidence.facts import stated_fit

@@ -24,7 +24,7 @@ RunName = Annotated[str, typer.Argument(metavar="RUN", help=_RUN_HELP)]
 
 def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:
     """Print how far a run is; start nothing."""
-    from swe_retry.attempts import RESULTS
+    from swe_retry.attempts.choose import RESULTS
 
     store = RunStore.find(run, out)
     return status_command(store, print, RESULTS, as_json=format == "json")

@@ -15,10 +15,10 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 
-from swe_retry.attempts import start_tests
 from swe_retry.attempts.benchmark import InstanceBenchmark, make_mirrors
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
 from swe_retry.attempts.own_settings import ProjectSettings
+from swe_retry.attempts.prepare import start_tests
 from swe_retry.cli.commands import check_run, forecast_run
 from swe_retry.core.address import without_logins
 from swe_retry.core.atomic import write_json_atomic

@@ -13,9 +13,10 @@ import typer
 
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import AgentResult, OpenHost, Task, Transcript
+from swe_retry.agent.protocol import AgentResult, OpenHost, Task
 from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.repomap.scanning.store import TagStore
+from swe_retry.agent.surroundings import Transcript
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
 from swe_retry.attempts.prepare import conversation_setup

@@ -15,17 +15,17 @@ from typing import Annotated
 
 import typer
 
-from swe_retry.attempts import (
+from swe_retry.attempts.benchmark import InstanceBenchmark, make_services
+from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.recorded import (
     CandidateModels,
-    InstanceJob,
     PatchAgent,
     RecordedCandidate,
     RecordedCandidates,
-    Services,
     hash_candidates,
 )
-from swe_retry.attempts.benchmark import InstanceBenchmark, make_services
-from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.services import Services
+from swe_retry.attempts.solve import InstanceJob
 from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, one_line

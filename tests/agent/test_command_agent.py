@@ -18,7 +18,8 @@ from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent, read_spent
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import AgentResult, Task, Transcript
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.surroundings import Transcript
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.replay import ReplayModel

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.attempts import InstanceJob
 from swe_retry.attempts.benchmark import InstanceBenchmark, group_by_layers, used_images
+from swe_retry.attempts.solve import InstanceJob
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import Dataset
 from swe_retry.record.store import RunStore

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import RESULTS
+from swe_retry.attempts.choose import RESULTS
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.core.shutdown import Shutdown

@@ -21,7 +21,8 @@ from swe_retry.agent.formats.report import ApplyReport, OnFailure
 from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import OpenHost, Task, Transcript
+from swe_retry.agent.protocol import OpenHost, Task
+from swe_retry.agent.surroundings import Transcript
 from swe_retry.core.worktree import Changes
 from swe_retry.llm.chat import (
     ChatModel,

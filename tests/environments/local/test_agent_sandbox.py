@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.command_agent import CommandRun
+from swe_retry.agent.surroundings import CommandRun
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, validate_config
 from swe_retry.cli.tryagent import try_agent
