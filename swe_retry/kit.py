@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from swe_retry.agent.mentions import FileIndex
     from swe_retry.agent.protocol import AgentResult, Task, Transcript
     from swe_retry.attempts import transcript_blocks
-    from swe_retry.cli.command_line import FLAGS, RedoOption
+    from swe_retry.cli.run import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
         check_folder,
@@ -45,15 +45,12 @@ if TYPE_CHECKING:
     from swe_retry.core.processes import run_limited, without_secrets
     from swe_retry.core.redaction import Redactor
     from swe_retry.core.settings import (
-        CommandLine,
         Commas,
         Folder,
         Section,
-        SettingFlag,
         TextList,
         WrongValueError,
         chosen_settings,
-        command,
         settings_of,
     )
     from swe_retry.core.shutdown import Shutdown
@@ -88,8 +85,10 @@ if TYPE_CHECKING:
     from swe_retry.instances.dataset import rows_of_path
     from swe_retry.instances.hub import rows_of_hub
     from swe_retry.instances.selection import Selection, check_date, in_period, read_ids
-    from swe_retry.launch.cli import EnvFileOption, JsonFormat
-    from swe_retry.launch.start import Command, Program
+    from swe_retry.launch.flags import SettingFlag
+    from swe_retry.launch.options import EnvFileOption, JsonFormat
+    from swe_retry.launch.packages import packages_or_restart
+    from swe_retry.launch.program import Command, Program, settings_command
     from swe_retry.llm.chat import (
         BudgetUsedError,
         ChatModel,
@@ -159,12 +158,13 @@ if TYPE_CHECKING:
     from swe_retry.testing.testlogs import failed_test_names, report_results
 
 _NAMES = {
-    "launch.cli": "EnvFileOption JsonFormat",
-    "cli.command_line": "FLAGS RedoOption",
-    "launch.start": "Command Program",
+    "launch.flags": "SettingFlag",
+    "launch.options": "EnvFileOption JsonFormat",
+    "launch.packages": "packages_or_restart",
+    "cli.run": "FLAGS RedoOption",
+    "launch.program": "Command Program settings_command",
     "core.settings": (
-        "CommandLine Commas Folder Section SettingFlag TextList "
-        "WrongValueError chosen_settings command settings_of"
+        "Commas Folder Section TextList WrongValueError chosen_settings settings_of"
     ),
     "runner.benchmark": "Benchmark",
     "runner.calls.coordinator": "CallCoordinator",

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts.config import ModelChoice, SelectionRule, TestChoice
-from swe_retry.cli.commands import run_command
 from swe_retry.core.processes import run_limited
 from swe_retry.demo.images import build_images
 from swe_retry.demo.setup import build_mirrors
@@ -24,6 +23,7 @@ from tests.fixtures import ShareVenvs
 from tests.support import TOP
 from tests.support.provider import Provider
 from tests.support.runs import config, options, read
+from tests.support.start import run_command
 
 ID = "demo__textkit-1"
 BELOW_ROWS = ROOMS[: ROOMS.index("swe_retry/record")]

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import wraps
+from collections.abc import Callable, Collection, Iterable
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from pydantic import AfterValidator
 
-from swe_retry.kit import (
-    CommandLine,
-    Section,
-    SettingFlag,
-    UserError,
-    abbreviate,
-    command,
-)
+from swe_retry.kit import UserError, abbreviate
 
 SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
 """What follows ``--settings``, in commands without arguments."""
@@ -27,37 +19,6 @@ WORDS = "words"
 CHART = "--chart"
 Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
 """For a list that has each value once."""
-
-
-def settings_command(
-    root: type[Section], argument: str, flags: Sequence[SettingFlag] = ()
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Decorate a function such that typer gives it the settings, and options of its own.
-
-    Where ``--settings`` asks for a list of the settings, it is printed and nothing else is done.
-
-    Args:
-        argument: the parameter that has the word behind ``--settings`` then; ``word`` in a command
-            without arguments.
-    """
-
-    def decorate(run: Callable[..., Any]) -> Callable[..., Any]:
-        @command(root, flags)
-        @wraps(run)
-        def main(line: CommandLine[Any], **values: Any) -> Any:  # noqa: ANN401
-            settings = line.load()
-            word = values[argument] or ""
-            if isinstance(word, list):
-                word = " ".join(map(str, word))
-            if line.prints(settings, word):
-                return None
-            if argument == "word" and word:
-                raise UserError(f"unexpected {word!r}; a word follows --settings alone")
-            return run(settings, **values)
-
-        return main
-
-    return decorate
 
 
 def among(choices: Collection[str]) -> AfterValidator:

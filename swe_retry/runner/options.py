@@ -35,7 +35,6 @@ from swe_retry.record.versions import HARNESS_VERSION
 from swe_retry.runner.calls.rate_limiter import Calls, Rates
 from swe_retry.runner.settings import CommonSettings, Spending, make_rates
 
-OUT = ("--out", "-o")
 _WORKERS = 4
 _PAIR = re.compile(r"(.+?)\+([^@+].*)")
 

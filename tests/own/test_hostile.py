@@ -12,7 +12,8 @@ import pytest
 
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import user_environment
-from swe_retry.own.repository import OwnRepository, open_repository
+from swe_retry.own.opening import open_repository
+from swe_retry.own.repository import OwnRepository
 from swe_retry.own.result import deliverable_patch
 from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import add_submodules

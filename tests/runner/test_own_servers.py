@@ -11,8 +11,7 @@ import pytest
 
 from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.options import Options
-from swe_retry.cli.command_line import make_configuration
-from swe_retry.cli.commands import run_command
+from swe_retry.cli.configuration import make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.options import Models
@@ -28,6 +27,7 @@ from tests.support.modelserver import (
     ModelServer,
 )
 from tests.support.runs import but, options, read
+from tests.support.start import run_command
 
 INSTANCE = "demo__textkit-1"
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts import RESULTS
-from swe_retry.cli.commands import run_command
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.core.shutdown import Shutdown
@@ -35,6 +34,7 @@ from tests.support.runner import ID as PLAUSIBLE
 from tests.support.runner import OTHER as EMPTY
 from tests.support.runner import Outcome, Runner
 from tests.support.runs import EDIT, IDS, config, options, read_money
+from tests.support.start import run_command
 
 
 @pytest.fixture(scope="module")

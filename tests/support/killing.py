@@ -21,7 +21,6 @@ import psutil
 
 from swe_retry.attempts.config import ModelChoice, RunConfig
 from swe_retry.attempts.options import Options
-from swe_retry.cli.commands import run_command
 from swe_retry.core.atomic import UNFINISHED
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.environments.docker.engine import connect
@@ -47,6 +46,7 @@ from tests.support import read_json, without
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider, hash_of
 from tests.support.runs import EDIT, live
+from tests.support.start import run_command
 
 MODELS = ("gpt-4o", "gpt-4o-mini")
 TEMPERATURES = (0.0, 0.25, 0.5)

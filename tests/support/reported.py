@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from swe_retry.cli.commands import run_command
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.report.evaluation.evaluation_settings import (
     EvaluatorKind,
@@ -17,6 +16,7 @@ from swe_retry.report.report import report_command
 from swe_retry.report.verify import verify_command
 from tests.support import runs
 from tests.support.evaluated import report_settings
+from tests.support.start import run_command
 
 
 @dataclass(frozen=True)

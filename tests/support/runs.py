@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 
 from swe_retry.attempts.config import ModelChoice, RunConfig, RunSettings
 from swe_retry.attempts.options import Options
-from swe_retry.core.settings import EVERY, SourcedValue, check_settings, merge_layers
+from swe_retry.core.settings import EVERY
 from swe_retry.core.shutdown import Shutdown
+from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.instances.selection import Instances
 from swe_retry.llm.client import LiteLLMModel

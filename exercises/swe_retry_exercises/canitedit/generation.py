@@ -53,6 +53,7 @@ from swe_retry.kit import (
     quantity,
     read_models,
     room_for_reply,
+    settings_command,
     sha256_of,
     size,
     start_run,
@@ -79,7 +80,7 @@ from swe_retry_exercises.canitedit.results import (
 )
 from swe_retry_exercises.canitedit.settings import Completions, CompletionSettings
 from swe_retry_exercises.running import MODELS, refuse, shared_flags
-from swe_retry_exercises.settings import SettingsWord, settings_command
+from swe_retry_exercises.settings import SettingsWord
 from swe_retry_exercises.values import JsonObject, Say, values_of
 
 READER = "python -m swe_retry_exercises.canitedit report"

@@ -44,6 +44,7 @@ from swe_retry.kit import (
     read_models,
     recorded_of,
     replay_folder,
+    settings_command,
     start_run,
     sum_words,
     total,
@@ -85,7 +86,7 @@ from swe_retry_exercises.exercism.tester import (
     usable_languages,
 )
 from swe_retry_exercises.running import INSTANCES, MODELS, refuse, shared_flags
-from swe_retry_exercises.settings import SettingsWord, settings_command
+from swe_retry_exercises.settings import SettingsWord
 from swe_retry_exercises.values import JsonObject, Say, say_aside
 
 

@@ -12,7 +12,6 @@ from swe_retry.agent.conversation.coder import Coder
 from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.attempts.config import ModelChoice
-from swe_retry.cli.commands import run_command
 from swe_retry.llm.chat import RequestRefusedError, WindowExceededError
 from swe_retry.llm.provider_errors import RetryPolicy, stated_sizes
 from tests.llm.test_client import ASK, model
@@ -20,6 +19,7 @@ from tests.support.formats import BAD, GOOD, make_coder
 from tests.support.modelserver import LLAMA_CPP, LM_STUDIO, VLLM, ModelServer
 from tests.support.provider import Answer, Provider
 from tests.support.runs import live, options, read
+from tests.support.start import run_command
 
 OPENAI = {
     "message": "This model's maximum context length is 8192 tokens. However, your messages "

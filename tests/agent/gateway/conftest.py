@@ -17,7 +17,6 @@ import pytest
 
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.attempts.config import ModelChoice, RunConfig
-from swe_retry.cli.commands import run_command
 from swe_retry.core.plaintext import Say
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.foreign.convert import export_command
@@ -40,6 +39,7 @@ from tests.support.dialects import (
 )
 from tests.support.evaluated import report_settings
 from tests.support.runs import config, options
+from tests.support.start import run_command
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from swe_retry.core.errors import UserError
-from swe_retry.core.settings import Section, check_settings, of_texts
+from swe_retry.core.settings import Section
+from swe_retry.core.sources import check_settings, of_texts
 from swe_retry.environments.docker.images import ImagePrefix, Images, mirror_name
 from swe_retry.environments.docker.imagestore import (
     ImageRecord,

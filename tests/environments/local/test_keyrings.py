@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from swe_retry.cli.commands import run_command
 from swe_retry.environments.base import EnvironmentKind, run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works, sandbox_argv_with
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
@@ -24,6 +23,7 @@ from swe_retry.testing.project import project_of
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
 from tests.support.runs import live, options
+from tests.support.start import run_command
 
 LAUNCHER = (
     Path(__file__).resolve().parents[3] / "swe_retry/environments/local/launcher.py"

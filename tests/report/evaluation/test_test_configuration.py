@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts.config import ModelChoice
-from swe_retry.cli.commands import run_command
 from swe_retry.demo.setup import REPOSITORIES
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.record.store import RunStore
@@ -21,6 +20,7 @@ from tests.support.provider import Provider
 from tests.support.reported import differs, report_run
 from tests.support.rundata import old_prediction, write_run
 from tests.support.runs import live, options
+from tests.support.start import run_command
 
 ID = "demo__textkit-9"
 HOOK = (

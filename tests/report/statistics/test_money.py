@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_retry.cli.commands import run_command
 from swe_retry.core import money
 from swe_retry.core.money import as_text
 from swe_retry.llm.prices import Price
@@ -23,6 +22,7 @@ from tests.support.evaluated import TEXTKIT
 from tests.support.provider import Answer, Provider
 from tests.support.reported import differs, report_run
 from tests.support.runs import EDIT, live, options
+from tests.support.start import run_command
 
 ODD = Price(Decimal("0.00000333333"), Decimal("0.0000151"))
 

@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from swe_retry.cli.commands import run_command
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.demo.images import build_images
 from swe_retry.environments.docker.engine import connect
@@ -33,6 +32,7 @@ from tests.support.killing import (
 from tests.support.provider import Answer, Provider
 from tests.support.runner import run_silently, start_run
 from tests.support.runs import EDIT, IDS, config, options
+from tests.support.start import run_command
 
 REPLAYED = "--models scripted-a,scripted-b --replay swe_retry/demo/replies"
 OWN_RAY = "--set scale.ray=own --workers 2 --set scale.jobs=2 --environment none"

@@ -1,4 +1,4 @@
-"""The command ``harness.py try``: run an agent once on a demo instance and show what it did."""
+"""What ``harness.py try`` does: run an agent once on a demo instance and show what it did."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
@@ -18,17 +15,13 @@ from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts import make_task
 from swe_retry.attempts.benchmark import agent_of, make_mirrors
-from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.config import RunConfig, validate_config
 from swe_retry.attempts.options import Options
-from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import in_words, total
 from swe_retry.core.plaintext import Say, visible
 from swe_retry.core.processes import remove_tree
-from swe_retry.core.settings import CommandLine, SourcedValue, command
-from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.launch.cli import EnvFileOption
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.gate import OpenGate
 from swe_retry.record.patches import submittable_patch
@@ -41,27 +34,6 @@ from swe_retry.runner.modelsource import LiveModels
 from swe_retry.testing.project import snapshot_of
 
 _INSTANCE = "demo__textkit-1"
-
-
-@command(RunSettings, flags_of("models.names", "calls.api_base"))
-def main(
-    line: CommandLine[RunSettings],
-    agent: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT",
-            help="The agent: builtin, the name of another, or command:TEMPLATE.",
-            show_default=False,
-        ),
-    ],
-    env_file: EnvFileOption = None,
-) -> int:
-    """Let an agent edit one demo instance and show what it did; test and write nothing."""
-    settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
-    if line.prints(settings):
-        return 0
-    config, options = make_configuration(settings, EnvironmentKind.NONE)
-    return try_agent(config, options, print)
 
 
 def try_agent(config: RunConfig, options: Options, say: Say) -> int:
