@@ -437,9 +437,9 @@ class Gateway:
         send = partial(self._send, channel)
         return self.model.send_with_retries(call, send, self._pause)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, problem: str) -> None:
         self._check_open()
-        self.model.gate.pause(seconds)
+        self.model.gate.pause(seconds, problem)
 
     def _send(self, channel: Channel, wire: Wire) -> Reply:
         self._check_open()  # it may have waited for long

@@ -195,7 +195,7 @@ class LiteLLMModel:
         self,
         call: PlannedCall,
         send: Callable[[Wire], Reply],
-        pause: Callable[[float], None],
+        pause: Callable[[float, str], None],
     ) -> Reply:
         """Return the reply of ``send``, which passes the gate each time that it is tried."""
         attempts = self.retries.attempts
@@ -212,12 +212,12 @@ class LiteLLMModel:
                         f"{self.name} did not answer in {calls}: {error}"
                     ) from error
                 seconds = self.retries.wait(sent, error.failure.retry_after)
-                self.gate.note_retry(
+                problem = (
                     f"{self.name}: {error}; asked again in {seconds:.0f} s "
                     f"({used} of {attempts} tries used)"
                 )
             sent += 1
-            pause(seconds)
+            pause(seconds, problem)
 
     def _send_once(self, call: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
         ticket = self.gate.begin(call)
