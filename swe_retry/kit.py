@@ -100,7 +100,7 @@ if TYPE_CHECKING:
     from swe_retry.llm.client import LiteLLMModel
     from swe_retry.llm.options import ModelChoice, ModelNames, Models, Sampling
     from swe_retry.llm.provider_errors import ProviderRefusalError, room_for_reply
-    from swe_retry.llm.registry import accepts_options, endpoint_arguments
+    from swe_retry.llm.registry import Endpoint
     from swe_retry.llm.tokens import most_tokens, size
     from swe_retry.record.description import Run
     from swe_retry.record.keys import is_safe_key, is_safe_name
@@ -209,7 +209,7 @@ _NAMES = {
     "llm.client": "LiteLLMModel",
     "llm.options": "ModelChoice ModelNames Models Sampling",
     "llm.provider_errors": "ProviderRefusalError room_for_reply",
-    "llm.registry": "accepts_options endpoint_arguments",
+    "llm.registry": "Endpoint",
     "llm.tokens": "most_tokens size",
     "environments.base": "EnvironmentKind ResourceLimits UnavailableError",
     "environments.choice": (

@@ -58,7 +58,6 @@ from swe_retry.llm.dialects import dialect_of
 from swe_retry.llm.dialects.dialect import AgentRequest, Dialect
 from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.provider_errors import TransientError
-from swe_retry.llm.registry import provider_of
 from swe_retry.llm.tokens import token_bound
 from swe_retry.llm.wire import Wire
 
@@ -168,7 +167,7 @@ class Gateway:
     def model_name(self) -> str:
         """The name by which the agent must ask for its model: without litellm's provider."""
         try:
-            return provider_of(self.model.name, self.model.api_base)[0]
+            return self.model.endpoint.bare_name
         except Exception:
             # Of litellm, for a replay of a name that only an own server knew.
             return self.model.name
@@ -312,7 +311,7 @@ class Gateway:
                 )
             limit_key = ""
             model = self.model
-            if not model.api_base and provider_of(model.name, None)[1] == "openai":
+            if not model.api_base and model.endpoint.provider == "openai":
                 limit_key = _OPENAI_LIMIT_KEY
             # The name without litellm's provider is what the provider knows too.
             request = dialect.prepare_request(

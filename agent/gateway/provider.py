@@ -26,7 +26,7 @@ from swe_retry.llm.provider_errors import (
     failure_of,
     translate_error,
 )
-from swe_retry.llm.registry import load_litellm, reports_usage
+from swe_retry.llm.registry import load_litellm
 from swe_retry.llm.wire import Wire, refuses_streams
 
 STREAM = "text/event-stream"
@@ -224,7 +224,7 @@ class Provider:
     def _ask_for_stream(self, request: AgentRequest) -> tuple[str, bytes]:
         """Return path and body by which a request that asks for no stream gets one."""
         dialect = request.dialect
-        is_reported = reports_usage(self.model.name, self.model.api_base)
+        is_reported = self.model.endpoint.reports_usage
         body = parse_json(request.data)
         body = dialect.stream_body(body, reports_usage=is_reported)
         return dialect.stream_address(request.path), json.dumps(body).encode()

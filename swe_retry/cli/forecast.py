@@ -39,7 +39,7 @@ from swe_retry.environments.docker.images import missing_images
 from swe_retry.instances.split import Instance, has_test_lists
 from swe_retry.llm.chat import estimate_tokens
 from swe_retry.llm.prices import Price, cheapest_price, cost_bound
-from swe_retry.llm.registry import complete_settings, ending_models, missing_key
+from swe_retry.llm.registry import Endpoint, ending_models
 from swe_retry.record.description import RecordedConfig
 from swe_retry.record.manifest import recorded_differences
 from swe_retry.repositories.mirrors import Mirrors, has_commit
@@ -273,9 +273,8 @@ def _cost_of_call(
     price: Price | None,
 ) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
-    info = complete_settings(
-        model.settings_at_server, model.name, config.settings.calls.api_base
-    )
+    endpoint = Endpoint(model.name, config.settings.calls.api_base)
+    info = endpoint.complete_settings(model.settings_at_server)
     output = config.settings.models.max_output_tokens or info.max_output
     return cost_bound(model.name, price, info.context, output, info.context)
 
@@ -306,7 +305,8 @@ def _refusals(config: RunConfig, options: Options) -> Iterator[str]:
 
 def _missing_keys(config: RunConfig) -> Iterator[str]:
     for model in config.live_models:
-        variable = missing_key(model.name, config.settings.calls.api_base)
+        endpoint = Endpoint(model.name, config.settings.calls.api_base)
+        variable = endpoint.missing_key()
         if variable:
             name = f"{variable}{unread_file()}"
             yield f"a key for {model.text} in the environment variable {name}"

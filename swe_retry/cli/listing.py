@@ -23,11 +23,9 @@ from swe_retry.environments.leftovers import installed_images
 from swe_retry.llm.model_settings import SettingsBook
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.registry import (
-    accepts_temperature,
-    complete_settings,
+    Endpoint,
     load_litellm,
     map_entry,
-    missing_key,
 )
 from swe_retry.runner.housekeeping import connect_engine
 
@@ -131,7 +129,8 @@ def find_agent(name: str) -> NamedAgent:
 def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
     """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
     settings = replace(choice.settings, edit_format=choice.edit_format)
-    settings = complete_settings(settings, choice.name, None)
+    endpoint = Endpoint(choice.name)
+    settings = endpoint.complete_settings(settings)
     entry = map_entry(choice.name)
     return {
         "model": choice.name,
@@ -142,14 +141,14 @@ def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
         "usd_per_million_in": _per_million(entry.get("input_cost_per_token")),
         "usd_per_million_out": _per_million(entry.get("output_cost_per_token")),
         "cache_markers": bool(settings.cache_markers),
-        "temperature": accepts_temperature(settings, choice.name, 0.0, None),
+        "temperature": endpoint.accepts_temperature(settings, 0.0),
         "key": _key_state(choice.name),
     }
 
 
 def _key_state(model: str) -> str | None:
     """Return whether the provider's key is set; None if the provider wants none."""
-    missing = missing_key(model, None)
+    missing = Endpoint(model).missing_key()
     if missing:
         return f"missing {missing}"
     variables = load_litellm().validate_environment(model=model)

@@ -14,7 +14,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import did_you_mean
 from swe_retry.core.settings import Commas, Section
 from swe_retry.llm.model_settings import ModelSettings, SettingsBook, our_settings
-from swe_retry.llm.registry import complete_settings, map_entry, resolve_model
+from swe_retry.llm.registry import Endpoint, map_entry, resolve_model
 from swe_retry.llm.servers import ServedModel
 
 DEFAULT_MODELS = "gpt-4o,opus"
@@ -145,7 +145,7 @@ class ModelChoice:
         """Return the choice for ``run.json``; ``completed`` with what litellm knows."""
         settings = self.settings_at_server
         if completed:
-            settings = complete_settings(settings, self.name, api_base)
+            settings = Endpoint(self.name, api_base).complete_settings(settings)
         content: dict[str, Any] = {
             "given": self.text,
             "name": self.name,

@@ -17,6 +17,7 @@ from swe_retry.kit import (
     BudgetUsedError,
     DamagedFileError,
     End,
+    Endpoint,
     EnvFileOption,
     Finished,
     InfrastructureError,
@@ -41,12 +42,10 @@ from swe_retry.kit import (
     WindowExceededError,
     WorkerAccess,
     WorkStep,
-    accepts_options,
     as_text,
     ask_servers,
     check_folders,
     check_models,
-    endpoint_arguments,
     is_safe_name,
     model_slug,
     name_slug,
@@ -130,7 +129,7 @@ def main(
     jobs = {}
     for folder, model in model_folders(models).items():
         if completions.prompt in STOP:
-            endpoint_arguments(model.name, calls.api_base, calls.timeout, text=True)
+            Endpoint(model.name, calls.api_base).arguments(calls.timeout, text=True)
         for problem in problems:
             for kind in completions.kinds:
                 job = CompletionJob(completions, problem, kind, model, folder)
@@ -388,7 +387,8 @@ class CompletionWork:
         settings = self.models.config.settings
         name = self.job.choice.name
         top_p: float | None = self.job.settings.top_p
-        if not accepts_options(name, settings.calls.api_base, {"top_p": top_p}):
+        endpoint = Endpoint(name, settings.calls.api_base)
+        if not endpoint.accepts({"top_p": top_p}):
             top_p = None
         prompt = self.job.settings.prompt.value
         content = self.job.problem.model_dump()
