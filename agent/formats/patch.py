@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swe_retry.agent.formats.reading.unified import read_patches
+from swe_retry.agent.formats.reading.v4a import read_patches
 from swe_retry.agent.formats.text import TextFormat
 
 

@@ -36,11 +36,8 @@ from swe_retry.agent.formats.reading.listings import (
     read_listings,
     read_pairs,
 )
-from swe_retry.agent.formats.reading.unified import (
-    context_diff_paths,
-    read_diffs,
-    read_patches,
-)
+from swe_retry.agent.formats.reading.unified import context_diff_paths, read_diffs
+from swe_retry.agent.formats.reading.v4a import read_patches
 from swe_retry.agent.grammars import has_errors, language_of
 from swe_retry.llm.chat import Reply
 

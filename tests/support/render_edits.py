@@ -28,7 +28,7 @@ from swe_retry.agent.formats.reading.fences import (
     marker_size,
     shortest_fence,
 )
-from swe_retry.agent.formats.reading.unified import BEGIN, END
+from swe_retry.agent.formats.reading.v4a import BEGIN, END
 from swe_retry.agent.formats.udiff import UnifiedDiffFormat
 from swe_retry.llm.chat import Reply, ToolCall
 

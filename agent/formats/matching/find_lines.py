@@ -67,8 +67,6 @@ class Match:
 _LOOKS_PER_MATCH = 4
 # For each line, to compare the indentation.
 _LOOKS_PER_SHIFT = 3
-
-
 _Search = Callable[[Lines, Lines, Lines, PlacingWork], list[Match]]
 
 

@@ -29,8 +29,6 @@ from swe_retry.agent.formats.matching.lines import (
 _MAX_LIKENED = 20
 # No recorded reply has so many equal edits.
 _MAX_EQUAL = 2_000
-
-
 _Span = tuple[int, int]
 """The first line, and the line behind the last one."""
 

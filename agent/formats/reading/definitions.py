@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from swe_retry.agent.formats.matching.lines import bare_lines
 from swe_retry.agent.grammars import language_of
-from swe_retry.agent.repomap.scanning.store import find_spans
+from swe_retry.agent.repomap.scanning.spans import find_spans
 
 
 def is_complete(path: str, before: str | None, content: str) -> bool:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from swe_retry.agent.repomap.build import RepoMap, largest_number
 from swe_retry.agent.repomap.ranking.index import IndexBuilder
 from swe_retry.agent.repomap.rendered import RenderedMaps
-from swe_retry.agent.repomap.scanning.store import TagStore, scan
+from swe_retry.agent.repomap.scanning.scan import scan
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tree import blobs_below
 from swe_retry.llm.chat import estimate_tokens
 from tests.support import write_files

@@ -17,7 +17,8 @@ from swe_retry.environments.base import (
     SetupWay,
     VenvSpec,
 )
-from swe_retry.environments.local.venvs import find_python, shared_name, spec_key
+from swe_retry.environments.local.toolchains import find_python
+from swe_retry.environments.local.venvs import shared_name, spec_key
 from swe_retry.frameworks import Runner
 from swe_retry.instances.instance import TestSetup
 from swe_retry.instances.split import Spec, split_row
