@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
@@ -17,11 +17,7 @@ from swe_retry.agent.conversation.context import (
     window_after,
     window_of,
 )
-from swe_retry.agent.conversation.limits import (
-    ConversationLimits,
-    ReflectionsUsed,
-    Topic,
-)
+from swe_retry.agent.conversation.limits import ConversationLimits, Topic
 from swe_retry.agent.conversation.result import (
     CheckOutcome,
     Ending,
@@ -244,7 +240,7 @@ class Coder:
         self._unsent = None
         self._partial_reply = ""
         endless = self.limits.until_exhausted
-        reflections = ReflectionsUsed(self.limits.reflections)
+        used: Counter[Topic] = Counter()
         try:
             while True:
                 following = self._react(self._ask(step))
@@ -252,9 +248,11 @@ class Coder:
                     following = _NextMessage(Topic.LOCATE, render("go_on"))
                 if not following:
                     return self.result(Ending.DONE)
-                if not reflections.take(following.topic) and not endless:
+                left = self.limits.reflections.left(following.topic, used)
+                if left <= 0 and not endless:
                     self._unsent = following
                     return self.result(Ending.REFLECTIONS_USED)
+                used[following.topic] += 1
                 step = following
         except ReplayExhaustedError:
             return self.result(Ending.REPLAY_EXHAUSTED)
@@ -442,15 +440,7 @@ class Coder:
         return _NextMessage(Topic.LOCATE, text)
 
     def _edit_lint_test(self, edits: Sequence[Edit]) -> _NextMessage | None:
-        report, counts = apply_reply(
-            edits,
-            self.edit_format,
-            self._shown_files,
-            self._known_paths,
-            self.on_failure,
-        )
-        unknown = self._counts[-1].unknown_calls
-        self._counts[-1] = replace(counts, unknown_calls=unknown)
+        report = self._apply(edits)
         self._edit = not report.failures
         if report.contents:
             self.checks.discard_results()
@@ -469,6 +459,45 @@ class Coder:
         if is_unedited and not self._nudged:
             return self._nudge(unchanged=True)
         return self._check()
+
+    def _apply(self, edits: Sequence[Edit]) -> ApplyReport:
+        """Apply ``edits``, write the files, and count.
+
+        The edited files are shown from now on, and the known ones whose edits failed.
+        """
+        workspace = self.workspace
+        shown_files = self._shown_files
+        whole_file_blocks = 0
+
+        @cache
+        def bare_text(path: str) -> str:
+            return (workspace.read(path) or "").strip()
+
+        for edit in edits[:MAX_EDITS]:
+            if isinstance(edit, SearchReplace) and bare_text(edit.path):
+                searches = map(str.strip, quoted_texts(edit))
+                whole_file_blocks += bare_text(edit.path) in searches
+        safe = safe_edits(edits, workspace)
+        shown = tuple(shown_files.paths)
+        applied = self.edit_format.apply(safe, workspace.read, shown)
+        checked = shown_files.refuse_unseen(applied, safe[:MAX_EDITS])
+        report = write_report(after_failures(checked, self.on_failure), workspace)
+        for result in report.results:
+            for path in (result.path, result.landed_in):
+                if path in self._known_paths or path in report.contents:
+                    shown_files.add([path])
+        faults = Counter(result.fault for result in report.results)
+        self._counts[-1] = replace(
+            self._counts[-1],
+            edits=len(report.results),
+            failed=len(report.failures),
+            unreadable=faults[Fault.UNREADABLE],
+            unsafe=faults[Fault.UNSAFE],
+            foreign=faults[Fault.FOREIGN],
+            ambiguous=faults[Fault.AMBIGUOUS],
+            whole_file_blocks=whole_file_blocks,
+        )
+        return report
 
     def _check(self) -> _NextMessage | None:
         problem = self.checks.problem()
@@ -496,48 +525,3 @@ class Coder:
             reflections=max(len(self.calls) - 1, 0),
             replies=tuple(self._counts),
         )
-
-
-def apply_reply(
-    edits: Sequence[Edit],
-    edit_format: EditFormat,
-    shown_files: ShownFiles,
-    existing: Collection[str],
-    on_failure: OnFailure,
-) -> tuple[ApplyReport, ReplyCounts]:
-    """Apply ``edits``, write the files, and count.
-
-    The edited files are added to ``shown_files``, and those of ``existing`` whose edits failed.
-    """
-    workspace = shown_files.workspace
-    whole_file_blocks = 0
-
-    @cache
-    def bare_text(path: str) -> str:
-        return (workspace.read(path) or "").strip()
-
-    for edit in edits[:MAX_EDITS]:
-        if isinstance(edit, SearchReplace) and bare_text(edit.path):
-            searches = map(str.strip, quoted_texts(edit))
-            whole_file_blocks += bare_text(edit.path) in searches
-    safe = safe_edits(edits, workspace)
-    applied = edit_format.apply(safe, workspace.read, tuple(shown_files.paths))
-    checked = shown_files.refuse_unseen(applied, safe[:MAX_EDITS])
-    report = write_report(after_failures(checked, on_failure), workspace)
-    paths = []
-    for result in report.results:
-        for path in (result.path, result.landed_in):
-            if path in existing or path in report.contents:
-                paths.append(path)
-    shown_files.add(paths)
-    faults = Counter(result.fault for result in report.results)
-    counts = ReplyCounts(
-        edits=len(report.results),
-        failed=len(report.failures),
-        unreadable=faults[Fault.UNREADABLE],
-        unsafe=faults[Fault.UNSAFE],
-        foreign=faults[Fault.FOREIGN],
-        ambiguous=faults[Fault.AMBIGUOUS],
-        whole_file_blocks=whole_file_blocks,
-    )
-    return report, counts

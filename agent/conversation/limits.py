@@ -73,6 +73,12 @@ class Reflections:
             return sum(map(self.of, Topic))
         return self.shared
 
+    def left(self, topic: Topic, used: Counter[Topic]) -> int:
+        """Return how many messages about ``topic`` may follow those that are ``used``."""
+        if self.shared is None:
+            return self.of(topic) - used[topic]
+        return self.shared - used.total()
+
     def __str__(self) -> str:
         if self.shared is not None:
             return str(self.shared)
@@ -107,25 +113,6 @@ class Builtin(Section):
         default=OnFailure.KEEP,
         description="Keep or drop the good edits of a reply when others of it fail.",
     )
-
-
-@dataclass
-class ReflectionsUsed:
-    """Counts the messages of one conversation against its budgets."""
-
-    budget: Reflections
-    used: Counter[Topic] = field(default_factory=Counter)
-
-    def take(self, topic: Topic) -> bool:
-        """Use up one message about ``topic``; False when its budget has none left."""
-        if self.budget.shared is None:
-            left = self.budget.of(topic) - self.used[topic]
-        else:
-            left = self.budget.shared - self.used.total()
-        if left <= 0:
-            return False
-        self.used[topic] += 1
-        return True
 
 
 @dataclass(frozen=True)

@@ -179,18 +179,15 @@ class _Session:
 
     def apply_single(self, edit: Edit) -> EditResult:
         """Apply an edit that is not a block; one that was applied already is done."""
-        if self._stands(edit):
+        is_done = isinstance(edit, DeleteFile | MoveFile) and edit in self.done
+        if isinstance(edit, WholeFile) and edit.new:
+            is_done = self._current(edit.path) == edit.content
+        if is_done:
             return EditResult(edit.path, landed_in=edit.path)
         result = self._apply_single(edit)
         if result.applied:
             self.done.add(edit)
         return result
-
-    def _stands(self, edit: Edit) -> bool:
-        """Return whether the reply repeats ``edit``, or the new file is there as it would be."""
-        if isinstance(edit, WholeFile) and edit.new:
-            return self._current(edit.path) == edit.content
-        return isinstance(edit, DeleteFile | MoveFile) and edit in self.done
 
     def _apply_single(self, edit: Edit) -> EditResult:
         path = edit.path
@@ -372,21 +369,19 @@ def too_many_edits(path: str) -> EditResult:
 
 def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
     """Return ``edits`` with those of unsafe paths as ``Unreadable``."""
-    return [_safe_edit(edit, space) for edit in edits]
-
-
-def _safe_edit(edit: Edit, space: Workspace) -> Edit:
-    if isinstance(edit, Unreadable):
-        return edit
-    try:
-        space.check(edit.path)
-        if isinstance(edit, MoveFile):
-            space.check(edit.to)
-    except UnsafePathError as error:
-        is_foreign = isinstance(error, ForeignPathError)
-        fault = Fault.FOREIGN if is_foreign else Fault.UNSAFE
-        return Unreadable(edit.path, str(error), fault)
-    return edit
+    safe: list[Edit] = []
+    for edit in edits:
+        try:
+            if not isinstance(edit, Unreadable):
+                space.check(edit.path)
+            if isinstance(edit, MoveFile):
+                space.check(edit.to)
+        except UnsafePathError as error:
+            is_foreign = isinstance(error, ForeignPathError)
+            fault = Fault.FOREIGN if is_foreign else Fault.UNSAFE
+            edit = Unreadable(edit.path, str(error), fault)
+        safe.append(edit)
+    return safe
 
 
 def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:

@@ -84,6 +84,20 @@ class TextFormat(EngineFormat):
         return (Unreadable("", problem),)
 
 
+class PatchFormat(TextFormat):
+    """Parse and apply V4A patches, with prose or a fence around them, or none."""
+
+    name = "patch"
+    read = staticmethod(read_patches)
+
+
+class UnifiedDiffFormat(TextFormat):
+    """Parse and apply unified diffs; places are found by lines, not by line numbers."""
+
+    name = "udiff"
+    read = staticmethod(read_diffs)
+
+
 def edits_of(
     form: EditFormat,
     parts: Iterable[Part],

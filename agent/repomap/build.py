@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swe_retry.agent.grammars import grammars_version
-from swe_retry.agent.repomap.ranking.index import LAYOUT, Index, IndexBuilder
+from swe_retry.agent.repomap.ranking.index import LAYOUT, Index, build_index
 from swe_retry.agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
 from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tags import SCANNER, Definition
@@ -146,10 +146,7 @@ class RepoMap:
         key = tree_key(blobs)
         with suppress(ValueError):
             return cls(Index.unpack(store.tree(key)))
-        builder = IndexBuilder()
-        for path, tags in store.tags(blobs, root):
-            builder.add(path, tags)
-        index = builder.build(blobs)
+        index = build_index(blobs, store.tags(blobs, root))
         store.keep_tree(key, index.pack())
         return cls(index)
 
@@ -224,17 +221,11 @@ class RepoMap:
         characters: int,
         definition_of: Definer,
     ) -> list[MapChoice]:
-        paths = self.index.paths
-        # Each choice takes at least its name and a separator.
-        limit = int(characters * _MARGIN) // _MIN_CHOICE
-        units = ranking.units(limit)
         choices = []
         spent = 0
-        for choice in self._choices(
-            ranking.order[:limit], units, ranking.file_of, characters, definition_of
-        ):
+        for choice in self._choices(ranking, characters, definition_of):
             if choice.unit is None:
-                spent += len(paths[choice.file])
+                spent += len(self.index.paths[choice.file])
             else:
                 spent += len(self.index.name(choice.unit))
             if spent > characters * _MARGIN:
@@ -243,12 +234,7 @@ class RepoMap:
         return choices
 
     def _choices(
-        self,
-        files: Sequence[int],
-        units: Sequence[int],
-        file_of: Sequence[int],
-        characters: int,
-        definition_of: Definer,
+        self, ranking: Ranking, characters: int, definition_of: Definer
     ) -> Iterator[MapChoice]:
         """Yield choices for about ``characters`` and beyond, the most valuable first.
 
@@ -257,6 +243,10 @@ class RepoMap:
         Dantzig 1957); worth falls with the rank.
         """
         paths = self.index.paths
+        file_of = ranking.file_of
+        # Each choice takes at least its name and a separator.
+        limit = int(characters * _MARGIN) // _MIN_CHOICE
+        units = ranking.units(limit)
         used = 0.0
         detailed = 0
         seen = set()
@@ -283,7 +273,7 @@ class RepoMap:
             length = len(self.index.name(unit)) + 2
             worth = 1 / (rank + UNIT_RANK) / length
             offers.append((worth, file_of[unit], unit))
-        for rank, file in enumerate(files):
+        for rank, file in enumerate(ranking.order[:limit]):
             worth = FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2)
             offers.append((worth, file, None))
         offers.sort(key=itemgetter(0), reverse=True)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swe_retry.agent.repomap.scanning.tags import Definition, FileTags, parts
+from swe_retry.agent.repomap.scanning.tags import (
+    FIELD,
+    Definition,
+    FileTags,
+    as_row,
+    from_row,
+    parts,
+)
 
 Ints = NDArray[np.int32]
 Numbers = NDArray[np.integer]
@@ -20,10 +27,8 @@ TYPE = 1
 FUNCTION = 2
 LAYOUT = 4
 """Part of the key in the store, because other layouts cannot be unpacked."""
-# The parts never contain them: paths hold no NUL, and one-line texts no separators.
+# Neither paths nor one-line texts contain it.
 _UNIT = "\0"
-_FIELD = "\x1f"
-_DECORATOR = "\x1e"
 _UTF8 = ("utf-8", "surrogateescape")
 _MAX_COUNT = 255
 # A constant is ranked as a function is.
@@ -66,10 +71,10 @@ class Index:
 
     def definition(self, unit: int) -> Definition:
         """Return the definition of ``unit``; for the file's own unit it has no name."""
-        return _definition(self.rows[unit])
+        return from_row(self.rows[unit])
 
     def name(self, unit: int) -> str:
-        return self.rows[unit].partition(_FIELD)[0]
+        return self.rows[unit].partition(FIELD)[0]
 
     def pack(self) -> Iterator[tuple[str, bytes]]:
         """Yield the parts of the index by name, as the whole would be in memory twice."""
@@ -97,37 +102,11 @@ class Index:
 
 def _unpack_part(name: str, data: bytes) -> tuple[str, ...] | NDArray[Any]:
     if name in ("paths", "rows", "identifiers", "stems"):
-        return _split(data.decode(*_UTF8), _UNIT)
+        text = data.decode(*_UTF8)
+        return tuple(text.split(_UNIT)) if text else ()
     if name in ("kinds", "counts"):
         return np.frombuffer(data, np.uint8)
     return np.frombuffer(data, np.int32)
-
-
-def _split(text: str, separator: str) -> tuple[str, ...]:
-    if not text:
-        return ()
-    return tuple(text.split(separator))
-
-
-def _definition(row: str) -> Definition:
-    name, kind, first, last, parent, signature, decorators, doc = row.split(_FIELD)
-    return Definition(
-        name,
-        kind,
-        int(first),
-        int(last),
-        int(parent),
-        signature,
-        _split(decorators, _DECORATOR),
-        doc,
-    )
-
-
-def _row(definition: Definition) -> str:
-    """Return ``definition`` as the text that ``_definition`` parses."""
-    decorators = _DECORATOR.join(definition.decorators)
-    values = vars(definition) | {"decorators": decorators}
-    return _FIELD.join(map(str, values.values()))
 
 
 @dataclass(frozen=True)
@@ -143,54 +122,38 @@ class _File:
     counts: array[int]
 
 
-@dataclass
-class IndexBuilder:
-    """Builds an index from the tags of one file after another, in little memory."""
-
-    _numbers: dict[str, int] = field(default_factory=dict)
-    _files: dict[str, _File] = field(default_factory=dict)
-
-    def add(self, path: str, tags: FileTags) -> None:
-        numbers = self._numbers
-        word_numbers = array("i")
-        units = array("i")
-        counts = array("B")
-        for unit, word_counts in enumerate(tags.word_counts):
-            word_numbers.extend(
-                [numbers.setdefault(word, len(numbers)) for word in word_counts]
-            )
-            units.extend([unit] * len(word_counts))
-            counts.extend([min(count, _MAX_COUNT) for count in word_counts.values()])
-        definitions = (_NAMELESS, *tags.definitions)
-        self._files[path] = _File(
-            rows=tuple(map(_row, definitions)),
-            names=tuple(definition.name for definition in definitions),
-            kinds=bytes(_KINDS[definition.kind] for definition in definitions),
-            parents=array("i", [definition.parent + 1 for definition in definitions]),
-            word_numbers=word_numbers,
-            units=units,
-            counts=counts,
+def _pack_file(tags: FileTags, numbers: dict[str, int]) -> _File:
+    """Return the data of a file; ``numbers`` get its new words."""
+    word_numbers = array("i")
+    units = array("i")
+    counts = array("B")
+    for unit, word_counts in enumerate(tags.word_counts):
+        word_numbers.extend(
+            [numbers.setdefault(word, len(numbers)) for word in word_counts]
         )
-
-    def build(self, paths: Iterable[str]) -> Index:
-        """Return the index of ``paths``; those whose tags were not added have no definitions.
-
-        The builder is empty afterwards.
-        """
-        names = tuple(sorted(paths))
-        empty = FileTags()
-        for path in names:
-            if path not in self._files:
-                self.add(path, empty)
-        files = [self._files.pop(path) for path in names]
-        numbers = self._numbers
-        self._numbers = {}
-        return _build_index(names, files, numbers)
+        units.extend([unit] * len(word_counts))
+        counts.extend([min(count, _MAX_COUNT) for count in word_counts.values()])
+    definitions = (_NAMELESS, *tags.definitions)
+    return _File(
+        rows=tuple(map(as_row, definitions)),
+        names=tuple(definition.name for definition in definitions),
+        kinds=bytes(_KINDS[definition.kind] for definition in definitions),
+        parents=array("i", [definition.parent + 1 for definition in definitions]),
+        word_numbers=word_numbers,
+        units=units,
+        counts=counts,
+    )
 
 
-def _build_index(
-    paths: tuple[str, ...], files: Sequence[_File], numbers: dict[str, int]
+def build_index(
+    all_paths: Iterable[str], tags: Iterable[tuple[str, FileTags]]
 ) -> Index:
+    """Return the index of files, in little memory; those without ``tags`` have no definitions."""
+    numbers: dict[str, int] = {}
+    by_path = {path: _pack_file(file_tags, numbers) for path, file_tags in tags}
+    empty = _pack_file(FileTags(), numbers)
+    paths = tuple(sorted(all_paths))
+    files = [by_path.get(path, empty) for path in paths]
     identifiers = tuple(sorted(numbers))
     # Words are numbered as they come; identifiers are sorted.
     sorted_numbers = [numbers[identifier] for identifier in identifiers]
