@@ -182,9 +182,7 @@ class Workspace:
         return edited
 
     def write(
-        self,
-        contents: Mapping[str, str | None],
-        moved: Mapping[str, str] | None = None,
+        self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
     ) -> None:
         """Write all of ``contents``; nothing is written when one of the paths is unsafe.
 

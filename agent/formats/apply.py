@@ -65,10 +65,7 @@ class EngineFormat(EditFormat):
     """A format whose edits ``apply_edits`` applies."""
 
     def apply(
-        self,
-        edits: Sequence[Edit],
-        read: Reader,
-        chat: Sequence[str],
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
     ) -> ApplyReport:
         return apply_edits(edits, read)
 

@@ -150,10 +150,7 @@ class EditFormat(ABC):
 
     @abstractmethod
     def apply(
-        self,
-        edits: Sequence[Edit],
-        read: Reader,
-        chat: Sequence[str],
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
     ) -> ApplyReport:
         """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
 

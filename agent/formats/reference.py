@@ -51,10 +51,7 @@ class ReferenceDiffFormat(DiffFormat):
         return tuple(_read_blocks(lines, scope.files))
 
     def apply(
-        self,
-        edits: Sequence[Edit],
-        read: Reader,
-        chat: Sequence[str],
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
     ) -> ApplyReport:
         contents: dict[str, str | None] = {}
         results = []
@@ -82,9 +79,7 @@ class ReferenceDiffFormat(DiffFormat):
 
 
 def _land_edit(
-    edit: SearchReplace,
-    current: Reader,
-    chat: Sequence[str],
+    edit: SearchReplace, current: Reader, chat: Sequence[str]
 ) -> tuple[str, str | None]:
     """Return the path and the new text of the first file that has the lines of ``edit``."""
     if not edit.search.strip():
@@ -151,11 +146,7 @@ def _unwrap(lines: list[str], path: str) -> str:
 
 
 def _read_until(
-    lines: list[str],
-    start: int,
-    marker: re.Pattern[str],
-    path: str,
-    want: str,
+    lines: list[str], start: int, marker: re.Pattern[str], path: str, want: str
 ) -> tuple[list[str], int]:
     """Return the lines before the next marker, and its line.
 

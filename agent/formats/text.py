@@ -99,9 +99,7 @@ class UnifiedDiffFormat(TextFormat):
 
 
 def edits_of(
-    form: EditFormat,
-    parts: Iterable[Part],
-    scope: ReplyScope,
+    form: EditFormat, parts: Iterable[Part], scope: ReplyScope
 ) -> Sequence[Edit]:
     """Return the edits of ``parts``, and of their lists those in another notation.
 
@@ -209,10 +207,7 @@ def _open_fence(lines: Lines) -> tuple[int, str] | None:
 
 
 def _files_in_full(
-    form: EditFormat,
-    parts: Sequence[list[str]],
-    edits: list[Edit],
-    scope: ReplyScope,
+    form: EditFormat, parts: Sequence[list[str]], edits: list[Edit], scope: ReplyScope
 ) -> list[Edit]:
     """Return the shown files that stand complete in fences, and a problem for each other file.
 
@@ -281,9 +276,7 @@ def _unfenced_paths(parts: Sequence[Lines], scope: ReplyScope) -> Iterator[str]:
 
 
 def _read_others(
-    lines: list[str],
-    scope: ReplyScope,
-    readers: Sequence[PartReader],
+    lines: list[str], scope: ReplyScope, readers: Sequence[PartReader]
 ) -> Iterator[Part]:
     if not readers:
         yield lines

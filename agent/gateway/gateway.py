@@ -266,10 +266,7 @@ class Gateway:
             self.bytes_in_flight -= len(data)
 
     async def _handle_body(
-        self,
-        http_request: web.Request,
-        dialect: Dialect | None,
-        data: bytearray,
+        self, http_request: web.Request, dialect: Dialect | None, data: bytearray
     ) -> web.StreamResponse:
         path = http_request.path
         method = http_request.method
@@ -294,10 +291,7 @@ class Gateway:
         return await respond(http_request, channel)
 
     def _read_request(
-        self,
-        dialect: Dialect,
-        path: str,
-        data: bytearray,
+        self, dialect: Dialect, path: str, data: bytearray
     ) -> AgentRequest:
         # Each parser holds the interpreter, and all threads wait for it.
         with self._parsing:
@@ -451,20 +445,12 @@ class Gateway:
             raise
 
     def _record_answer(
-        self,
-        request: AgentRequest,
-        turn: str,
-        reply: Reply,
-        *,
-        is_used: bool = True,
+        self, request: AgentRequest, turn: str, reply: Reply, *, is_used: bool = True
     ) -> None:
         """Keep an answer and its cost."""
         answer = request.dialect.read_text(reply.body)
         message = Message(
-            "assistant",
-            reply.content,
-            reply.tool_calls,
-            reasoning=answer.reasoning,
+            "assistant", reply.content, reply.tool_calls, reasoning=answer.reasoning
         )
         call = replace(reply, request_sha256=turn)
         with self._lock:

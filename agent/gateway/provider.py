@@ -172,11 +172,7 @@ class Provider:
         if merges:
             path, data = self._ask_for_stream(request)
         url = upstream.url(path)
-        headers = {
-            **request.headers,
-            "content-type": JSON_TYPE,
-            **upstream.headers,
-        }
+        headers = {**request.headers, "content-type": JSON_TYPE, **upstream.headers}
         wire.sent = True
         try:
             async with self.client.post(

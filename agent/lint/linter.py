@@ -82,9 +82,7 @@ def _compile_changes(compiler: Compiler, changes: Sequence[Change]) -> list[_Com
 
 
 def _python_findings(
-    change: Change,
-    result: _Compiled,
-    own_result: _Compiled,
+    change: Change, result: _Compiled, own_result: _Compiled
 ) -> Sequence[Finding]:
     """Return the findings by the first compiler that could compile the file before."""
     for before, after in (result, own_result):
@@ -324,9 +322,7 @@ def new_syntax_errors(change: Change) -> tuple[Finding, ...]:
 
 
 def _on_new_lines(
-    findings: Sequence[Finding],
-    before: str,
-    after: str,
+    findings: Sequence[Finding], before: str, after: str
 ) -> tuple[Finding, ...]:
     old_lines = set(before.split("\n"))
     lines = after.split("\n")

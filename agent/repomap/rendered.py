@@ -31,13 +31,7 @@ class RenderedMaps:
     _maps: list[RepoMap] = field(default_factory=list)
 
     def render(
-        self,
-        root: Path,
-        text: str,
-        tokens: int,
-        *,
-        count: Count,
-        counter: str,
+        self, root: Path, text: str, tokens: int, *, count: Count, counter: str
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long by ``count``.
 

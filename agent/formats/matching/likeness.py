@@ -43,11 +43,7 @@ _MAX_FILE_LENGTH = 2_000_000
 
 
 def likest_lines(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
-    path: str,
+    lines: Lines, search: Lines, replace: Lines, work: PlacingWork, path: str
 ) -> tuple[int, int, FixedLines] | None:
     """Return the first and last line of the only ones like ``search``, and their new lines.
 
@@ -207,9 +203,7 @@ _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
 def comment_columns(
-    lines: Lines,
-    path: str,
-    rows: Collection[int],
+    lines: Lines, path: str, rows: Collection[int]
 ) -> Mapping[int, frozenset[int]]:
     """Return for each of the lines ``rows`` (from 0) the columns, in characters, that are prose.
 

@@ -51,9 +51,7 @@ class Placement:
 
 
 def place_edits(
-    lines: list[str],
-    edits: Sequence[SearchReplace],
-    work: PlacingWork,
+    lines: list[str], edits: Sequence[SearchReplace], work: PlacingWork
 ) -> list[Placement]:
     """Apply ``edits`` to ``lines``, in place, and return the placement of each.
 

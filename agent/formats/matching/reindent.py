@@ -55,10 +55,7 @@ class IndentShift:
 
 
 def counterparts(
-    lines: Lines,
-    search: Lines,
-    file_numbers: Numbers,
-    search_numbers: Numbers,
+    lines: Lines, search: Lines, file_numbers: Numbers, search_numbers: Numbers
 ) -> list[list[str]]:
     """Return for each line of ``search`` the corresponding lines of the file.
 
@@ -93,10 +90,7 @@ def _opcodes(old: FixedLines, new: FixedLines) -> Sequence[Opcode]:
 
 
 def reindent(
-    parts: Sequence[Lines],
-    search: Lines,
-    replace: Lines,
-    shifts: Sequence[IndentShift],
+    parts: Sequence[Lines], search: Lines, replace: Lines, shifts: Sequence[IndentShift]
 ) -> FixedLines:
     """Return the new lines for ``search``; ``parts`` and ``shifts`` have an entry for each line.
 
@@ -120,9 +114,7 @@ def reindent(
 
 
 def _nearest_shift(
-    shifts: Sequence[IndentShift],
-    search: Lines,
-    index: int,
+    shifts: Sequence[IndentShift], search: Lines, index: int
 ) -> IndentShift:
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):

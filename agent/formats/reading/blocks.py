@@ -61,9 +61,7 @@ _NO_NAME = (
 
 
 def read_blocks(
-    lines: list[str],
-    scope: ReplyScope,
-    closing: str = "REPLACE",
+    lines: list[str], scope: ReplyScope, closing: str = "REPLACE"
 ) -> Iterator[Part]:
     """Yield the blocks in ``lines``, and the lines before, between and after them as lists.
 
@@ -191,12 +189,7 @@ class _BlockReader:
         return last
 
     def _make_edit(
-        self,
-        before: Lines,
-        opening: int,
-        end: int,
-        *,
-        closed: bool,
+        self, before: Lines, opening: int, end: int, *, closed: bool
     ) -> Edit:
         if self.path is None:
             quotation = _quotation(self.lines[opening : opening + 3])

@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 SCANNER = 5
 """Part of the key in the store, so that a changed scanner does not read older tags."""
@@ -46,6 +47,7 @@ def as_row(definition: Definition) -> str:
     return FIELD.join(map(str, values.values()))
 
 
+@lru_cache(maxsize=10_000)
 def from_row(row: str) -> Definition:
     name, kind, first, last, parent, signature, decorators, doc = row.split(FIELD)
     return Definition(

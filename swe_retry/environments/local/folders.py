@@ -92,12 +92,8 @@ class LocalFolders:
         return run_shut_in(
             self.confined,
             view,
+            command,
             lambda folder: write_files(folder, command.files),
-            command.argv,
-            command.timeout,
-            command.stdin,
-            command.collect,
-            separate=command.separate,
         )
 
     def stop(self) -> None:
@@ -105,29 +101,18 @@ class LocalFolders:
 
 
 def run_shut_in(
-    confined: Confined,
-    view: View,
-    fill: Callable[[Path], None],
-    argv: Sequence[str],
-    timeout: float,
-    stdin: bytes = b"",
-    collect: Sequence[str] = (),
-    *,
-    separate: bool = False,
+    confined: Confined, view: View, command: FolderCommand, fill: Callable[[Path], None]
 ) -> FolderResult:
-    """Run ``argv`` in a new sandbox with ``view``, whose folder is filled by ``fill`` before.
-
-    The other arguments are those of ``FolderCommand``.
-    """
+    """Run ``command`` in a new sandbox with ``view``, whose folder ``fill`` has filled before."""
     confined.check()
     user = confined.user()
     limits = confined.limits
     output = limits.tail()
     errors = None
-    if separate:
+    if command.separate:
         errors = limits.tail()
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    sandboxed_argv = ["--", *(become if user is not None else ()), *argv]
+    sandboxed_argv = ["--", *(become if user is not None else ()), *command.argv]
 
     def command_line(options: tuple[str, ...]) -> list[str]:
         seen = replace(view, options=(*options, *view.options))
@@ -137,7 +122,7 @@ def run_shut_in(
         with confined.group() as group:
             inside = group.add if group else lambda _: None
             with start_sandbox(
-                command_line, str(view.folder), stdin, separate, inside
+                command_line, str(view.folder), command, inside
             ) as sandbox:
                 sandbox.limit(confined.rlimits())
                 folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
@@ -147,15 +132,17 @@ def run_shut_in(
                     own = ["chown", "-Rh", f"{user}:{user}", f"{folder}/.", home]
                     subprocess.run(own, check=True)
                 started = time.monotonic()
-                in_time = sandbox.run(output, errors, timeout, confined.check)
+                in_time = sandbox.run(output, errors, command.timeout, confined.check)
                 seconds = time.monotonic() - started
                 sandbox.kill()
                 confined.check()
                 sandbox.drain(output, errors)
                 code = sandbox.exit_code()
                 files = {}
-                for p in collect:
-                    files[p] = read_collected(sandbox.folder, p, limits.collected)
+                for path in command.collect:
+                    data = read_collected(sandbox.folder, path, limits.collected)
+                    if data is not None:
+                        files[path] = data
     except (OSError, subprocess.CalledProcessError) as error:
         raise InfrastructureError(
             f"cannot run a command in a sandbox: {error}"
@@ -165,7 +152,7 @@ def run_shut_in(
         exit_code=(NOT_STARTED if code is None else code) if in_time else None,
         seconds=seconds,
         errors=errors.text() if errors else "",
-        files={path: data for path, data in files.items() if data is not None},
+        files=files,
     )
 
 
@@ -203,11 +190,7 @@ class Gated:
             resource.prlimit(self.pid, number, (least, least))
 
     def run(
-        self,
-        tail: Tail,
-        errors: Tail | None,
-        timeout: float,
-        check: Check,
+        self, tail: Tail, errors: Tail | None, timeout: float, check: Check
     ) -> bool:
         """Start the command and collect its output; tell whether it ended in time.
 
@@ -257,10 +240,7 @@ class Gated:
     def _outputs(
         self, tail: Tail, errors: Tail | None
     ) -> Iterator[tuple[IO[bytes], Tail]]:
-        outputs = (
-            (self.process.stdout, tail),
-            (self.process.stderr, errors),
-        )
+        outputs = ((self.process.stdout, tail), (self.process.stderr, errors))
         for stream, sink in outputs:
             if stream is not None and sink is not None:
                 yield stream, sink
@@ -270,8 +250,7 @@ class Gated:
 def start_sandbox(
     make_argv: Callable[[tuple[str, ...]], Sequence[str]],
     folder: str,
-    stdin: bytes,
-    separate: bool,
+    command: FolderCommand,
     inside: Callable[[int], None],
 ) -> Iterator[Gated]:
     """Set a sandbox up that waits before its command; at the end nothing of it is left.
@@ -284,7 +263,7 @@ def start_sandbox(
         blocked, gate = _pipe(stack)
         status, reports = _pipe(stack)
         filtered = _as_file(stack, key_filter(platform.machine()))
-        read = _as_file(stack, stdin)
+        read = _as_file(stack, command.stdin)
         # The folder of the marker exists when all is mounted. Keys of others have names.
         options = ["--dir", marker, "--ro-bind", "/dev/null", "/proc/keys"]
         options += [
@@ -310,7 +289,7 @@ def start_sandbox(
             },
             stdin=subprocess.DEVNULL if read is None else read,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if separate else subprocess.STDOUT,
+            stderr=subprocess.PIPE if command.separate else subprocess.STDOUT,
         )
         stack.enter_context(process)
         stack.callback(process.kill)
