@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.checks import ConversationChecks
+from swe_retry.agent.conversation.coder import Coder
 from swe_retry.agent.conversation.context import ContextFullError
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.testreport import TestReport

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from itertools import chain
 
+from swe_retry.agent.conversation.checks import ConversationChecks
 from swe_retry.agent.conversation.context import (
     ContextFullError,
     ShownFiles,
@@ -25,7 +26,6 @@ from swe_retry.agent.conversation.result import (
     Result,
 )
 from swe_retry.agent.conversation.setup import ConversationSetup
-from swe_retry.agent.conversation.testreport import Failure, TestReport, describe
 from swe_retry.agent.formats.apply import MAX_EDITS, safe_edits, write_report
 from swe_retry.agent.formats.edits import Edit, Fault, SearchReplace, quoted_texts
 from swe_retry.agent.formats.protocol import (
@@ -46,9 +46,6 @@ from swe_retry.agent.formats.report import (
 )
 from swe_retry.agent.formats.text import format_rules
 from swe_retry.agent.grammars import language_of
-from swe_retry.agent.lint.findings import Change, Finding
-from swe_retry.agent.lint.findings import describe as describe_findings
-from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.prompts import fill, render
 from swe_retry.agent.workspace import Workspace
@@ -65,79 +62,6 @@ from swe_retry.llm.tokens import size
 
 # Characters of a repetition in a message.
 _MAX_QUOTED = 500
-
-
-@dataclass
-class ConversationChecks:
-    """Checks one workspace, and keeps the failures that the model has seen.
-
-    Attributes:
-        run_tests: runs the tests on the current tree; None where none can run.
-        setup: whether to lint, and whether to test unedited trees.
-    """
-
-    workspace: Workspace
-    linter: Linter
-    run_tests: Callable[[], TestReport] | None
-    setup: ConversationSetup
-    _lint_cache: tuple[list[Change], tuple[Finding, ...]] = ([], ())
-    _test_report: TestReport | None = None
-    _reported_failures: tuple[Failure, ...] = ()
-
-    def discard_results(self) -> None:
-        """Discard the test results: the tree has changed, or is to be tested again."""
-        self._test_report = None
-
-    def problem(self) -> tuple[Topic, str] | None:
-        """Return the next problem as a message with its topic; None without a problem."""
-        findings = self._findings()
-        if findings:
-            read = self.workspace.read
-            texts = {finding.path: read(finding.path) or "" for finding in findings}
-            description = describe_findings(findings, texts)
-            return Topic.LINT, render("lint_failed", findings=description)
-        report = self._test(unedited=self.setup.test_unedited)
-        if report.outcome is not False:
-            return None
-        if report.message:
-            return Topic.TEST, report.message
-        text = describe(report.failures, self._reported_failures)
-        self._reported_failures = report.failures
-        return Topic.TEST, render("tests_failed", report=text)
-
-    def outcomes(self, *, unedited: bool = False) -> tuple[CheckOutcome, CheckOutcome]:
-        """Return the outcomes of lint and tests; runs the tests if they have not run yet.
-
-        Args:
-            unedited: run them on a tree without edits, too.
-        """
-        lint_outcome = None
-        if self.setup.lint and self.workspace.originals:
-            lint_outcome = not self._findings()
-            if not lint_outcome:
-                return False, None
-        return lint_outcome, self._test(unedited=unedited).outcome
-
-    def _findings(self) -> tuple[Finding, ...]:
-        if not self.setup.lint:
-            return ()
-        changes = []
-        for path in sorted(self.workspace.edited_files()):
-            after = self.workspace.read(path)
-            if after is not None:
-                before = self.workspace.original(path)
-                changes.append(Change(path, before, after))
-        if changes != self._lint_cache[0]:
-            self._lint_cache = changes, self.linter.new_findings(changes)
-        return self._lint_cache[1]
-
-    def _test(self, *, unedited: bool) -> TestReport:
-        if not self._test_report:
-            report = TestReport(None)
-            if self.run_tests and (unedited or self.workspace.edited_files()):
-                report = self.run_tests()
-            self._test_report = report
-        return self._test_report
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import math
 import os
-import re
 import secrets
 import time
 from collections import Counter
@@ -22,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -39,6 +37,7 @@ from swe_retry.agent.gateway.provider import (
     Provider,
     pick_values,
 )
+from swe_retry.agent.gateway.turns import turn_key, without_ids
 from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.plaintext import abbreviate
@@ -404,7 +403,7 @@ class Gateway:
         request = channel.request
         gate = self.model.gate
         # Without ids and times, which differ in each run.
-        body = _without_ids(request.recorded_body)
+        body = without_ids(request.recorded_body)
         exact = canonical_sha256([request.path, body, request.limit])
         with self._lock:
             reply = gate.recorded_reply(turn, exact)
@@ -517,65 +516,3 @@ def _token_of(http_request: web.Request) -> str:
         or http_request.query.get("key")
         or headers.get("authorization", "").removeprefix("Bearer ")
     )
-
-
-# Ids of a session, of a device, of a cache, and of items: they name, and say nothing.
-_NAMES_ONLY = frozenset(
-    {
-        "metadata",
-        "user",
-        "prompt_cache_key",
-        "safety_identifier",
-        "client_metadata",
-        "session_id",
-    }
-)
-# What differs in each run, and its name. Few texts have any of it, and the first pattern, which
-# begins with plain texts, is looked for much faster.
-_PERHAPS_CHANGING = re.compile(
-    r"-[0-9a-fA-F]{4}-|-\d{2}-\d{2}|day, [A-Z]|_1|Chunk ID: |Wall time: "
-)
-# A match is replaced by the name of its group.
-_CHANGING = re.compile(
-    r"(?P<UUID>[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12})"
-    r"|\b(?P<DATE>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?Z?)?"
-    r"|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, [A-Z][a-z]+ \d{1,2}, \d{4})"
-    r"|(?<=_)(?P<MILLISECONDS>1\d{12})(?=_|\b)"
-    r"|(?<=Chunk ID: )(?P<ID>\w+)|(?<=Wall time: )(?P<SECONDS>[\d.]+)"
-)
-_NUMBER = re.compile(r"\d+")
-
-
-def turn_key(request: AgentRequest, model: str) -> str:
-    """Return the hash of dialect, model, tools, kind of answer, task, and what the model said.
-
-    The task is the first message of the user, without numbers: it tells sub-agents apart.
-    """
-    task = ""
-    for message in request.conversation:
-        if message.role == "user":
-            task = _NUMBER.sub("0", _without_ids(message.content))
-            break
-    parts = [
-        request.dialect.name,
-        model,
-        request.streamed,
-        request.tools,
-        task,
-        request.answer_identities,
-    ]
-    return canonical_sha256(parts)
-
-
-def _without_ids(value: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, dict):
-        left_out = _NAMES_ONLY
-        # The id of an item; that of a message stays.
-        if "type" in value and "role" not in value:
-            left_out |= {"id"}
-        return {k: _without_ids(v) for k, v in value.items() if k not in left_out}
-    if isinstance(value, list):
-        return [_without_ids(item) for item in value]
-    if isinstance(value, str) and _PERHAPS_CHANGING.search(value):
-        return _CHANGING.sub(lambda match: match.lastgroup or "", value)
-    return value

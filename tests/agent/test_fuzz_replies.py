@@ -27,7 +27,7 @@ from typing import Annotated
 import pytest
 import typer
 
-from swe_retry.agent.conversation.coder import ConversationChecks
+from swe_retry.agent.conversation.checks import ConversationChecks
 from swe_retry.agent.conversation.context import ShownFiles
 from swe_retry.agent.conversation.setup import harness_setup
 from swe_retry.agent.formats import format_names, get_format

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from swe_retry.agent.builtin import tries
-from swe_retry.agent.conversation.coder import Coder, ConversationChecks
+from swe_retry.agent.conversation.checks import ConversationChecks
+from swe_retry.agent.conversation.coder import Coder
 from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.conversation.result import Result
 from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
