@@ -12,7 +12,6 @@ from swe_retry.agent.conversation.context import ContextFullError
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.apply import EngineFormat
 from swe_retry.agent.formats.edits import Edit
 from swe_retry.agent.formats.protocol import EditFormat, ReplyScope, Sample
 from swe_retry.agent.prompts import render, source
@@ -43,7 +42,7 @@ class BuiltinAgent:
         return _edit_as_planned(task, task.architect)
 
 
-class PlanFormat(EngineFormat):
+class PlanFormat(EditFormat):
     """Keeps the last reply as ``plan``: nothing in it is an edit."""
 
     name = "plan"

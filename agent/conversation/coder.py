@@ -184,7 +184,13 @@ class Coder:
             return self.result(Ending.CONTEXT)
 
     def _ask(self, step: _NextMessage) -> Reply:
-        request, reply = self._ask_within_window(self._fit_request(step), step)
+        request = self._fit_request(step)
+        reply: Reply | None = None
+        while not reply:
+            try:
+                reply = self.model.complete(request, self.edit_format.tools)
+            except WindowExceededError as error:
+                request = self._shorten(request, step, error)
         digest = request_sha256(request)
         self.calls.append(replace(reply, request_sha256=digest))
         if step.prefill:
@@ -198,16 +204,6 @@ class Coder:
         message = Message("assistant", reply.content, tuple(tool_calls))
         self.messages[:] = [*request, message]
         return reply
-
-    def _ask_within_window(
-        self, request: list[Message], step: _NextMessage
-    ) -> tuple[list[Message], Reply]:
-        """Return the reply with its request, which is shorter after each refusal."""
-        while True:
-            try:
-                return request, self.model.complete(request, self.edit_format.tools)
-            except WindowExceededError as error:
-                request = self._shorten(request, step, error)
 
     def _shorten(
         self, request: list[Message], step: _NextMessage, error: WindowExceededError

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -42,12 +42,15 @@ class Reflections:
     shared: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Reflections:
+    def parse(cls, value: Reflections | str | int) -> Reflections:
         """Read ``4`` (shared) or ``locate=2,edit=2,lint=2,test=3`` (those left out keep theirs).
 
         Raises:
             ValueError: the text has another form.
         """
+        if isinstance(value, Reflections):
+            return value
+        text = str(value)
         if text.strip().isdigit():
             return cls(shared=int(text))
         budgets = {}
@@ -85,17 +88,11 @@ class Reflections:
         return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)
 
 
-def _parse_reflections(value: Any) -> Any:  # noqa: ANN401 - of any source
-    if isinstance(value, (str, int)):
-        return Reflections.parse(str(value))
-    return value
-
-
 class Builtin(Section):
     """How the builtin agent works."""
 
     reflections: Annotated[
-        Reflections, BeforeValidator(_parse_reflections), PlainSerializer(str)
+        Reflections, BeforeValidator(Reflections.parse), PlainSerializer(str)
     ] = Field(
         default=Reflections(),
         description="Send at most so many messages after the first of an attempt, by topic; one "

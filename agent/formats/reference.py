@@ -107,7 +107,10 @@ def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchRep
             continue
         near = lines[start:index][-4:]
         above = full_lines(near)
-        path = _path_above(above[-2:], files) or path
+        if above and above[-1].lstrip().startswith(("```", "~~~")):
+            above.pop()
+        if above:
+            path = path_in_line(above[-1], files) or path
         if path is None:
             raise MalformedReplyError(
                 "A SEARCH/REPLACE block has no file name. Put the file's path alone on the line "
@@ -120,15 +123,6 @@ def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchRep
         yield SearchReplace(path, _unwrap(search, path), _unwrap(replace, path))
         index += 1
         start = index
-
-
-def _path_above(above: Lines, files: Collection[str]) -> str | None:
-    """Return the file that the last of one or two lines names, or the one over a fence."""
-    if above and above[-1].lstrip().startswith(("```", "~~~")):
-        above = above[:-1]
-    if not above:
-        return None
-    return path_in_line(above[-1], files)
 
 
 def _unwrap(lines: list[str], path: str) -> str:

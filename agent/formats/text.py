@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from swe_retry.agent.formats.apply import EngineFormat
 from swe_retry.agent.formats.edits import (
     Edit,
     Part,
@@ -60,7 +59,7 @@ _READERS: tuple[tuple[PartReader, tuple[str, ...]], ...] = (
 )
 
 
-class TextFormat(EngineFormat):
+class TextFormat(EditFormat):
     """A format whose edits are in the text of the reply."""
 
     read: PartReader

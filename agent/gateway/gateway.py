@@ -454,7 +454,8 @@ class Gateway:
         call = replace(reply, request_sha256=turn)
         with self._lock:
             if not is_used:
-                self._lanes.add_unused(message, call)
+                # The agent does not get it, so it stands alone.
+                self._lanes.add((), message, call)
                 return
             self._failures = 0
             self._unanswered = None

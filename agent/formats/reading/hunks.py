@@ -70,15 +70,11 @@ def hunk_edit(path: str, hunk: Hunk, content: Lines, *, exists: bool) -> SearchR
         return SearchReplace(path, "", replace, line=hunk.line)
     if exists and headers:
         return SearchReplace(path, "", replace, headers=headers)
-    appends = exists and hunk.line is None and _is_definition(replace)
+    # A definition begins without indentation and has lines with some.
+    indented = [line[:1].isspace() for line in full_lines(replace.split("\n"))]
+    is_definition = any(indented) and not indented[0]
+    appends = exists and hunk.line is None and is_definition
     return SearchReplace(path, search, replace, appends=appends)
-
-
-def _is_definition(text: str) -> bool:
-    """Return whether ``text`` begins without indentation and has lines with some."""
-    full = full_lines(text.split("\n"))
-    is_indented = [line[:1].isspace() for line in full]
-    return any(is_indented) and not is_indented[0]
 
 
 def _readings(content: Lines) -> tuple[Replacement, ...]:

@@ -81,7 +81,7 @@ def read_query(text: str) -> Query:
     for part, weight in ((title, _TITLE_WEIGHS), (body, 1.0)):
         counts = Counter(IDENTIFIER.findall(part))
         for word, count in counts.items():
-            word_stems = _telling_stems(word)
+            word_stems = [s for s in parts(word) if s not in _EVERYDAY_STEMS]
             for stem in word_stems:
                 stems[stem] += weight * count
             if word_stems and (word in marked or _LIKE_CODE.search(word)):
@@ -94,14 +94,6 @@ def read_query(text: str) -> Query:
         asks_for_tests=_ON_TESTS.search(title) is not None,
         asks_for_documentation=_ON_DOCUMENTATION.search(title) is not None,
     )
-
-
-def _telling_stems(word: str) -> list[str]:
-    stems = []
-    for stem in parts(word):
-        if stem not in _EVERYDAY_STEMS and len(stem) > 1:
-            stems.append(stem)
-    return stems
 
 
 def _dampen(counts: Mapping[str, float]) -> dict[str, float]:

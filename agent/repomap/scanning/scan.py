@@ -34,7 +34,9 @@ def scan(data: bytes, language: str) -> FileTags:
     definitions = []
     for span, parent in zip(spans, parents, strict=True):
         if language == "python":
-            doc = _docstring(data, span)
+            end = min(span.end, span.body + 1000)
+            match = _DOCSTRING.match(data, span.body, end)
+            doc = _one_line(match[1], _MAX_DOC) if match else ""
         else:
             doc = _comment_above(data, line_starts, span, language)
         last_byte = max(span.start, span.end - 1)
@@ -83,14 +85,6 @@ def _segments(
         yield owner, position, start
         position = start
         owner = number
-
-
-def _docstring(data: bytes, span: Span) -> str:
-    end = min(span.end, span.body + 1000)
-    match = _DOCSTRING.match(data, span.body, end)
-    if not match:
-        return ""
-    return _one_line(match[1], _MAX_DOC)
 
 
 def _comment_above(

@@ -108,9 +108,7 @@ def run_shut_in(
     user = confined.user()
     limits = confined.limits
     output = limits.tail()
-    errors = None
-    if command.separate:
-        errors = limits.tail()
+    errors = limits.tail()
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
     sandboxed_argv = ["--", *(become if user is not None else ()), *command.argv]
 
@@ -122,7 +120,7 @@ def run_shut_in(
         with confined.group() as group:
             inside = group.add if group else lambda _: None
             with start_sandbox(
-                command_line, str(view.folder), command, inside
+                command_line, str(view.folder), command, output, errors, inside
             ) as sandbox:
                 sandbox.limit(confined.rlimits())
                 folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
@@ -132,11 +130,11 @@ def run_shut_in(
                     own = ["chown", "-Rh", f"{user}:{user}", f"{folder}/.", home]
                     subprocess.run(own, check=True)
                 started = time.monotonic()
-                in_time = sandbox.run(output, errors, command.timeout, confined.check)
+                in_time = sandbox.run(command.timeout, confined.check)
                 seconds = time.monotonic() - started
                 sandbox.kill()
                 confined.check()
-                sandbox.drain(output, errors)
+                sandbox.drain()
                 code = sandbox.exit_code()
                 files = {}
                 for path in command.collect:
@@ -151,7 +149,7 @@ def run_shut_in(
         output=output.text(),
         exit_code=(NOT_STARTED if code is None else code) if in_time else None,
         seconds=seconds,
-        errors=errors.text() if errors else "",
+        errors=errors.text(),
         files=files,
     )
 
@@ -175,6 +173,7 @@ class Gated:
     process: subprocess.Popen[bytes]
     pid: int
     folder: int
+    outputs: Sequence[tuple[IO[bytes], Tail]]
     _watched: tuple[int, int]
     _gate: IO[bytes]
     _status: IO[bytes]
@@ -189,9 +188,7 @@ class Gated:
                 least = min(value, hard)
             resource.prlimit(self.pid, number, (least, least))
 
-    def run(
-        self, tail: Tail, errors: Tail | None, timeout: float, check: Check
-    ) -> bool:
+    def run(self, timeout: float, check: Check) -> bool:
         """Start the command and collect its output; tell whether it ended in time.
 
         ``check`` may end the wait by raising.
@@ -200,7 +197,7 @@ class Gated:
         end = time.monotonic() + timeout
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._watched[0], selectors.EVENT_READ)
-            for stream, sink in self._outputs(tail, errors):
+            for stream, sink in self.outputs:
                 waiting.register(stream, selectors.EVENT_READ, sink)
             while (left := end - time.monotonic()) > 0:
                 check()
@@ -232,18 +229,10 @@ class Gated:
                 return int(code)
         return None
 
-    def drain(self, tail: Tail, errors: Tail | None) -> None:
-        for stream, sink in self._outputs(tail, errors):
+    def drain(self) -> None:
+        for stream, sink in self.outputs:
             while _read_once(stream.fileno(), sink):
                 pass
-
-    def _outputs(
-        self, tail: Tail, errors: Tail | None
-    ) -> Iterator[tuple[IO[bytes], Tail]]:
-        outputs = ((self.process.stdout, tail), (self.process.stderr, errors))
-        for stream, sink in outputs:
-            if stream is not None and sink is not None:
-                yield stream, sink
 
 
 @contextmanager
@@ -251,6 +240,8 @@ def start_sandbox(
     make_argv: Callable[[tuple[str, ...]], Sequence[str]],
     folder: str,
     command: FolderCommand,
+    output: Tail,
+    errors: Tail,
     inside: Callable[[int], None],
 ) -> Iterator[Gated]:
     """Set a sandbox up that waits before its command; at the end nothing of it is left.
@@ -309,7 +300,11 @@ def start_sandbox(
             time.sleep(_BREATH)
         opened = os.open(root + folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
-        made = Gated(process, pid, opened, watched, gate, status)
+        outputs = []
+        for stream, tail in ((process.stdout, output), (process.stderr, errors)):
+            if stream:
+                outputs.append((stream, tail))
+        made = Gated(process, pid, opened, outputs, watched, gate, status)
         stack.callback(made.kill)
         yield made
 

@@ -291,7 +291,7 @@ def _make_project(
     (site / _BASE_LINK).write_text(f"import site; {'; '.join(lines)}\n")
     if spec.install:
         _install(installer, spec, built, sandbox, needs, base_site)
-    sandbox.remove_home()
+    shutil.rmtree(sandbox.home, ignore_errors=True)
     _copy_programs(needs / "bin", re.escape(bytes(interpreter)), built.python)
     # They name it by the path at which it was installed, which may lead through a link.
     installed = rb"/[^\s'\"]*/" + re.escape(shared.name.encode()) + rb"/bin/python"
