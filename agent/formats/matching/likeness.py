@@ -13,7 +13,6 @@ from swe_retry.agent.formats.matching.lines import (
     FixedLines,
     Lines,
     PlacingWork,
-    indent_of,
     lines_at,
     numbers_where,
 )
@@ -83,8 +82,7 @@ def likest_lines(
     for part, line in zip(parts, search, strict=True):
         shift = IndentShift()
         if part:
-            file_indent = indent_of(part[0])
-            shift = IndentShift.between(file_indent, indent_of(line))
+            shift = IndentShift.between(part[0], line)
         shifts.append(shift)
     new_lines = reindent(parts, search, replace, shifts)
     return file_numbers[0], file_numbers[-1] + 1, new_lines

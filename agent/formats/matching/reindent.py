@@ -28,8 +28,10 @@ class IndentShift:
     spaces: int = 0
 
     @classmethod
-    def between(cls, file_indent: str, model_indent: str) -> IndentShift:
+    def between(cls, file_line: str, model_line: str) -> IndentShift:
         """Return the shift from the model's indentation to the file's, less their common part."""
+        file_indent = indent_of(file_line)
+        model_indent = indent_of(model_line)
         tabs = file_indent.count("\t")
         spaces = model_indent.count(" ")
         only_tabs = tabs == len(file_indent)
@@ -132,9 +134,7 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
     shifts = set()
     for file_line, search_line in zip(window, search, strict=True):
         if file_line.strip():
-            file_indent = indent_of(file_line)
-            shift = IndentShift.between(file_indent, indent_of(search_line))
-            shifts.add(shift)
+            shifts.add(IndentShift.between(file_line, search_line))
     if len(shifts) == 1:
         return shifts.pop()
     return None

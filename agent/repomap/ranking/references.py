@@ -50,20 +50,18 @@ class References:
                 users.append(postings)
                 definitions.append(np.repeat(units, uses))
                 weights.append(weight.astype(np.float32))
-        edges = cls(
+        return cls.without_loops(
             users=np.concatenate(users),
             definitions=np.concatenate(definitions),
             weights=np.concatenate(weights),
         )
-        return edges._without_loops()
 
-    def _without_loops(self) -> References:
-        remaining = self.users != self.definitions
-        return References(
-            users=self.users[remaining],
-            definitions=self.definitions[remaining],
-            weights=self.weights[remaining],
-        )
+    @classmethod
+    def without_loops(
+        cls, users: Ints, definitions: Ints, weights: NDArray[np.float32]
+    ) -> References:
+        remaining = users != definitions
+        return cls(users[remaining], definitions[remaining], weights[remaining])
 
     def neighbours(self, scores: Floats) -> tuple[Floats, Floats]:
         """Return, for each unit, the weighted scores of its users, and of what it uses."""
@@ -78,8 +76,7 @@ class References:
         """Return the edges from file to file, one for each edge of units in different files."""
         users = lexicon.file_of[self.users]
         definitions = lexicon.file_of[self.definitions]
-        edges = References(users, definitions, self.weights)
-        return edges._without_loops()
+        return self.without_loops(users, definitions, self.weights)
 
     def importance(self, start: Floats) -> Floats:
         """Return the rank of each node for surfers that start at the nodes of ``start``, by weight.
