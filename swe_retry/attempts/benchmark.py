@@ -45,7 +45,6 @@ from swe_retry.record.manifest import note_images, note_left_out
 from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.benchmark import Benchmark
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.jobs import Finished, WorkerAccess, longest_first
@@ -167,7 +166,7 @@ def make_services(
     return Services(
         config=config,
         mirrors=replace(make_mirrors(options), check=worker.stop.check),
-        snapshots=Snapshots(cache / "snapshots"),
+        snapshots=cache / "snapshots",
         tags=TagStore(cache / "tags.sqlite"),
         environment=make_environment(
             config.environment,

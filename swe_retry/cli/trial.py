@@ -28,7 +28,6 @@ from swe_retry.record.patches import submittable_patch
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.patches import take_patch
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.modelsource import LiveModels
 from swe_retry.testing.project import snapshot_of
@@ -48,7 +47,7 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
     by_id = {instance.instance_id: instance for instance in instances}
     instance = by_id[_INSTANCE]
     mirrors = make_mirrors(replace(options, dataset="demo"))
-    snapshot = snapshot_of(instance, mirrors, Snapshots(options.cache / "snapshots"))
+    snapshot = snapshot_of(instance, mirrors, options.cache / "snapshots")
     models = LiveModels(config, options.retries, say, options.money.prices)
     temperature = config.settings.models.temperature(1)
     turn = models.turn(

@@ -88,6 +88,7 @@ def parse_output(output: str, runner: Runner) -> ParsedOutput:
     text = without_escapes(output)
     short_lines = limit_lines(text)
     support = SUPPORT[runner]
-    outputs = [parse(text) for parse in support.report_parsers]
-    outputs += [parse(short_lines) for parse in support.parsers]
-    return max(outputs, key=lambda parsed: len(parsed.results), default=ParsedOutput())
+    outputs = [ParsedOutput()]
+    outputs += [parse(text) for parse in support.report_parsers]
+    outputs += [parse(short_lines).if_consistent() for parse in support.parsers]
+    return max(outputs, key=lambda parsed: len(parsed.results))

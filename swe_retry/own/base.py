@@ -28,7 +28,6 @@ from swe_retry.own.result import (
 )
 from swe_retry.record.store import RunStore
 from swe_retry.repositories.checkout import make_checkout
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.leftovers import marked_children, run_key
 from swe_retry.runner.progress.state import duration
 from swe_retry.runner.session import Once
@@ -71,7 +70,7 @@ def measure_base(
     with tempfile.TemporaryDirectory() as folder, marked_children(key):
         try:
             mirrors = make_mirrors(options)
-            snapshot = snapshot_of(instance, mirrors, Snapshots(cache / "snapshots"))
+            snapshot = snapshot_of(instance, mirrors, cache / "snapshots")
             base = make_checkout(snapshot, Path(folder) / "base")
             environment = make_environment(
                 config.environment,

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -35,36 +32,10 @@ BY_SWEBENCH = ("docker", "modal")
 OFFICIAL_TOOLS = ("multi-swe-bench", "sb-cli")
 """Evaluators that run the official program of another task set, or swebench's own service.
 
-The classes are in ``reports/evaluation/official.py``.
+The classes are in ``swe_retry.report.evaluation.official``.
 """
 MANUAL_TOOLS = ("pro", "live", "live-python", "rebench", "rebench-v2", "gym", "smith")
 """Official programs that users run themselves; version 0.12 ran them and saved their verdicts."""
-
-
-@dataclass(frozen=True)
-class SwebenchLogs:
-    """swebench's logs below ``root``; the parents of an instance's folder differ by version."""
-
-    root: Path
-
-    @cached_property
-    def _folders(self) -> Mapping[str, Sequence[Path]]:
-        folders = defaultdict(list)
-        for path in sorted(self.root.glob(f"**/{PATCH_FILE}")):
-            folders[path.parent.name].append(path.parent)
-        return folders
-
-    def of(self, instance_id: str, patch: str) -> list[Path]:
-        """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
-        expected = patch.encode("utf-8", "surrogateescape").strip()
-        folders = []
-        for folder in self._folders.get(instance_id, ()):
-            with suppress(OSError):
-                if (folder / PATCH_FILE).read_bytes().strip() == expected:
-                    folders.append(folder)
-        return folders
-
-
 # Bytes of the name of a log, with 9 for its ending.
 _LONGEST = 246
 

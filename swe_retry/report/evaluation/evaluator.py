@@ -58,22 +58,27 @@ class EvaluationTask:
 
     def verdict(
         self,
-        evaluator: str,
         status: VerdictStatus,
         reason: str = "",
         *,
         log: str = "",
         report: JsonMapping | None = None,
     ) -> Verdict:
-        """Return a verdict on the prediction; ``report`` is swebench's part on the instance."""
+        """Return a verdict on the prediction; ``report`` is swebench's part on the instance.
+
+        The evaluator's name is added where verdicts are saved.
+        """
         return Verdict(
             instance_id=self.instance_id,
             status=status,
-            evaluator=evaluator,
+            evaluator="",
             reason=reason,
             log=log,
             report=None if report is None else {self.instance_id: report},
         )
+
+    def no_result(self, reason: str, log: str = "") -> Verdict:
+        return self.verdict(VerdictStatus.NOT_EVALUATED, reason, log=log)
 
 
 Tasks = Sequence[EvaluationTask]
@@ -95,9 +100,6 @@ class Evaluator:
     dataset: str
     split: str
     say: Say
-
-    def no_result(self, task: EvaluationTask, reason: str, log: str = "") -> Verdict:
-        return task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason, log=log)
 
     def accepts(self, verdict: Verdict | None) -> bool:
         """Return whether a verdict on the same patch need not be given again."""
@@ -123,13 +125,6 @@ class Evaluator:
         An error outside of the patch gives ``NOT_EVALUATED`` with the reason.
         """
         raise NotImplementedError
-
-
-class NoEvaluator(Evaluator):
-    """Accepts what was saved and evaluates nothing."""
-
-    def accepts(self, verdict: Verdict | None) -> bool:
-        return True
 
 
 def tests_ended(exit_code: int | None) -> bool:

@@ -114,13 +114,13 @@ class MultiSweBench(OfficialEvaluator):
             if not log.strip():
                 return None
             reason = f"the report could not be made: {_UNCLEAR}"
-            return self.no_result(task, reason, log)
+            return task.no_result(reason, log)
         if not tests_ended(printed_exit_code(log)):
-            return self.no_result(task, INCOMPLETE, log)
+            return task.no_result(INCOMPLETE, log)
         result = object_at(report, "fix_patch_result")
         if not any(map(result.get, _COUNTS)):
             reason = f"no test result could be read: {_UNCLEAR}"
-            return self.no_result(task, reason, log)
+            return task.no_result(reason, log)
         reason = ""
         if not resolved:
             message = str(report.get("error_msg") or "")

@@ -88,4 +88,4 @@ class SbCli(OfficialEvaluator):
             if key in lists:
                 return self.result(task, key == "resolved_ids")
         place = f"under {', '.join(lists)}" if lists else "nowhere"
-        return self.no_result(task, f"the service lists it {place}")
+        return task.no_result(f"the service lists it {place}")
