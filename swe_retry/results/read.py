@@ -113,14 +113,10 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     )
     if not run.is_evaluated:
         # Empty predictions alone would be a score of 0 %.
-        instances = list(map(_without_presumption, run.instances))
+        for position, instance in enumerate(instances):
+            if not instance.may_resolve:
+                instances[position] = instance.but(verdict=None)
     return replace(run, instances=tuple(instances))
-
-
-def _without_presumption(instance: InstanceData) -> InstanceData:
-    if instance.may_resolve:
-        return instance
-    return instance.but(verdict=None)
 
 
 class _RowFacts(BaseModel):
