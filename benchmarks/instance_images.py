@@ -35,7 +35,8 @@ from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect, engine_errors
 from swe_retry.environments.docker.images import holds
 from swe_retry.environments.local.buildsteps import BuildSteps
-from swe_retry.instances.split import Instance, Spec, derived_image, split_row
+from swe_retry.instances.instance import Instance, Spec, derived_image
+from swe_retry.instances.split import split_row
 from swe_retry.launch.program import Program
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.project import required_packages

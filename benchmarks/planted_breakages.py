@@ -42,7 +42,8 @@ from swe_retry.core.plaintext import table as aligned
 from swe_retry.core.processes import CommandResult
 from swe_retry.environments.base import EnvironmentKind, run_once
 from swe_retry.frameworks import Runner, runner_of
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
 from swe_retry.launch.program import Program
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.related import RelatedTests, directive

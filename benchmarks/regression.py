@@ -17,7 +17,7 @@ from swe_retry.attempts.config import TestChoice
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Environment, EnvironmentKind, Session
 from swe_retry.environments.choice import make_environment
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.repositories.snapshot import get_snapshot

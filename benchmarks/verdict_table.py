@@ -27,7 +27,8 @@ from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
 from swe_retry.launch.program import Program
 from swe_retry.record.patches import submittable_patch
 from swe_retry.report.evaluation.trees import PatchError, apply_patch

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from swe_retry.demo import register
 from swe_retry.demo.setup import commit_all
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.snapshot import get_snapshot
 from tests.support import write_files

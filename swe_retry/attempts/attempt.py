@@ -24,7 +24,7 @@ from swe_retry.attempts.services import Services
 from swe_retry.attempts.task import make_task
 from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.environments.docker.agents import join_tests
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.gate import Gate
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.tracing import OUTCOME, TracedGate, note_error

@@ -37,7 +37,7 @@ from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.imagestore import ImageStore
 from swe_retry.environments.local.agentsandbox import make_agent
 from swe_retry.instances.dataset import Dataset, DatasetIdentity
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.instances.validity import Validity
 from swe_retry.llm.tracing import Tracing, make_tracing
 from swe_retry.record.description import Run

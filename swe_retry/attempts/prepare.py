@@ -32,7 +32,7 @@ from swe_retry.environments.base import (
     EnvironmentKind,
     UnavailableError,
 )
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.options import ModelChoice
 from swe_retry.record.evidence import BeliefFit, Evidence
 from swe_retry.record.records import Attempt

@@ -14,7 +14,7 @@ from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.recorded import RecordedCandidates
 from swe_retry.environments.base import Environment
 from swe_retry.environments.docker.imagestore import ImageStore
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.tracing import Tracing
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.runner.modelsource import ModelSource

@@ -18,7 +18,7 @@ from swe_retry.attempts.stop import budget_ended
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import total
 from swe_retry.environments.base import BrokenEnvironmentError
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.record.records import Attempt
 from swe_retry.record.result import InstanceResult, InstanceStatus

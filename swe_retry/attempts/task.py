@@ -7,7 +7,7 @@ from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.protocol import OpenHost, Task, Transcript
 from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.attempts.config import RunConfig
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.runner.modelsource import Turn
 

@@ -36,7 +36,8 @@ from swe_retry.core.texts import render_text
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.images import missing_images
-from swe_retry.instances.split import Instance, has_test_lists
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import has_test_lists
 from swe_retry.llm.chat import estimate_tokens
 from swe_retry.llm.prices import Price, cheapest_price, cost_bound
 from swe_retry.llm.registry import Endpoint, ending_models

@@ -18,7 +18,7 @@ from swe_retry.record.places import NamedRun
 from swe_retry.repositories.names import ALIASES, BUNDLED
 
 if TYPE_CHECKING:  # the help of commands needs the settings alone
-    from swe_retry.instances.split import Instance
+    from swe_retry.instances.instance import Instance
 
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
 

@@ -21,7 +21,7 @@ from swe_retry.environments.base import (
     run_once,
 )
 from swe_retry.environments.choice import make_environment
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.own.result import (
     Before,
     failure_cause,

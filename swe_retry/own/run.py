@@ -24,8 +24,8 @@ from swe_retry.environments.base import (
 from swe_retry.environments.docker.engine import engine_answers
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.instances.adapters.own import COMMANDS
-from swe_retry.instances.instance import Commands
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Commands, Instance
+from swe_retry.instances.split import split_row
 from swe_retry.own.discovery import CONFIG_FILE, discover, read_saved
 from swe_retry.own.folders import own_files
 from swe_retry.own.issues import Issue, read_issue

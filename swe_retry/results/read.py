@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from swe_retry.core.errors import UserError
 from swe_retry.core.untrusted import damage_at
 from swe_retry.instances.adapters.adapter import Row
-from swe_retry.instances.split import derived_image, instance_id_of, split_row
+from swe_retry.instances.instance import derived_image
+from swe_retry.instances.split import instance_id_of, split_row
 from swe_retry.record.description import Run
 from swe_retry.record.patches import patch_paths
 from swe_retry.record.records import Word

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -27,11 +22,7 @@ from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.dataset import DatasetIdentity
 from swe_retry.instances.selection import created_between
 from swe_retry.instances.split import split_row
-from swe_retry.instances.validity import (
-    VALIDITY_FIX,
-    VALIDITY_SCHEMA,
-    Validity,
-)
+from swe_retry.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity
 from swe_retry.record.description import DatasetFacts, Run
 from swe_retry.record.keys import SafeKey
 from swe_retry.record.manifest import timestamp
@@ -41,11 +32,7 @@ from swe_retry.record.store import RunStore
 from swe_retry.record.versions import versions
 from swe_retry.report.evaluation.evaluate import RunEvaluation
 from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind, GoldSettings
-from swe_retry.report.evaluation.evaluator import (
-    EvaluationTask,
-    Evaluator,
-    Tasks,
-)
+from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator, Tasks
 from swe_retry.report.evaluation.grading import failed_tests, failure_cause
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import MANUAL_TOOLS, Verdict, write_eval_log

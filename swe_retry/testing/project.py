@@ -24,8 +24,7 @@ from swe_retry.environments.base import (
     VenvSpec,
 )
 from swe_retry.frameworks.shell import Read
-from swe_retry.instances.instance import Commands
-from swe_retry.instances.split import ImageLayout, Instance, Spec
+from swe_retry.instances.instance import Commands, ImageLayout, Instance, Spec
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.repositories.snapshot import Snapshot, get_snapshot

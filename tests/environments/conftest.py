@@ -25,7 +25,7 @@ from swe_retry.environments.local.bubblewrap import (
 from swe_retry.environments.local.confinement import Confined, Confinement, cgroups_work
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.repositories.snapshot import get_snapshot

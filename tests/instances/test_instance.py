@@ -11,9 +11,9 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.instances.instance import bare_command, bare_setup
+from swe_retry.instances.instance import Instance, bare_command, bare_setup
 from swe_retry.instances.selection import Selection, created_between, read_ids
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.split import split_row
 from swe_retry.repositories.names import DatasetName
 from tests.fixtures import an_instance
 

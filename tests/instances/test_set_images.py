@@ -16,7 +16,8 @@ from swe_retry.core.git import git
 from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
-from swe_retry.instances.split import Instance, TestSetup, split_row
+from swe_retry.instances.instance import Instance, TestSetup
+from swe_retry.instances.split import split_row
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.project import hide_image_names, project_of, snapshot_of

@@ -21,7 +21,8 @@ from swe_retry.environments.base import (
 from swe_retry.environments.choice import make_environment
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
 from swe_retry.report.evaluation.evaluator import EvaluationTask
 from swe_retry.report.evaluation.local import LocalEvaluator
 from swe_retry.repositories.checkout import Checkout, make_checkout

@@ -11,7 +11,8 @@ from pathlib import Path
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.plaintext import Say
-from swe_retry.instances.split import Evaluation, Instance
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import Evaluation
 from swe_retry.record.keys import is_safe_key
 from swe_retry.report.evaluation.evaluation_settings import EvaluationRoot
 from swe_retry.results.predictions import Prediction

@@ -20,8 +20,8 @@ from swe_retry.environments.base import (
 from swe_retry.environments.local.toolchains import find_python
 from swe_retry.environments.local.venvs import shared_name, spec_key
 from swe_retry.frameworks import Runner
-from swe_retry.instances.instance import TestSetup
-from swe_retry.instances.split import Spec, split_row
+from swe_retry.instances.instance import Spec, TestSetup
+from swe_retry.instances.split import split_row
 from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.baselines import Baselines, TestFiles
