@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from swe_retry.environments.layout import check_path, write_files
     from swe_retry.instances.dataset import rows_of_path
     from swe_retry.instances.hub import rows_of_hub
-    from swe_retry.instances.selection import Selection, check_date, in_period, read_ids
+    from swe_retry.instances.selection import check_date, in_period, narrow, read_ids
     from swe_retry.launch.flags import SettingFlag
     from swe_retry.launch.options import EnvFileOption, JsonFormat
     from swe_retry.launch.packages import packages_or_restart
@@ -223,7 +223,7 @@ _NAMES = {
     "repositories.names": "DatasetName",
     "testing.testlogs": "failed_test_names report_results",
     "repositories.mirrors": "Mirrors",
-    "instances.selection": "Selection check_date in_period read_ids",
+    "instances.selection": "check_date in_period narrow read_ids",
     "results.jsonvalues": "dollars integer number texts",
     "report.pages.render": "Renderer",
     "report.pages.tables": "Table",

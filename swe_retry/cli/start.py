@@ -54,7 +54,7 @@ def _select_instances(
     selected = _with_recording(
         config,
         options,
-        settings.selection.apply(instances),
+        settings.select(instances),
         note,
     )
     ids = [instance.instance_id for instance in selected]

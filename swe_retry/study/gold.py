@@ -124,7 +124,7 @@ def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> i
     with run_lock(store.logs, "FILE"):
         dataset = requested.dataset
         instances = created_between(dataset.instances(), chosen.since, chosen.until)
-        selected = chosen.selection.apply(instances)
+        selected = chosen.select(instances)
         names = [instance.instance_id for instance in selected]
         content = initial_content(
             path,

@@ -79,7 +79,7 @@ def select_command(
         store,
         say,
         dataset,
-        selected=settings.selection.apply(instances),
+        selected=settings.select(instances),
         candidates=candidates,
     )
     check_folders(options)
