@@ -33,22 +33,8 @@ from swe_retry.runner.progress.state import duration
 from swe_retry.runner.session import Once
 from swe_retry.testing.project import snapshot_of
 
-NOTHING_TO_TEST = 3
-IGNORING = ".gitignore"
-_SETTING = "given"
-"""The source of a command that a setting gives."""
 # In the terminal.
-_MAX_FAILING = 20
 _MAX_LINES = 12
-_OF_DATA_SETS = (
-    "folders.repos",
-    "instances.dataset",
-    "instances.ids",
-    "instances.filter",
-    "instances.slice",
-    "instances.prior",
-    "instances.only_valid",
-)
 
 
 def measure_base(

@@ -8,22 +8,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.record.keys import RUN_FILE
 from swe_retry.record.runlock import LOCK_FILES
 
-NOTHING_TO_TEST = 3
 IGNORING = ".gitignore"
-_SETTING = "given"
-"""The source of a command that a setting gives."""
-# In the terminal.
-_MAX_FAILING = 20
-_MAX_LINES = 12
-_OF_DATA_SETS = (
-    "folders.repos",
-    "instances.dataset",
-    "instances.ids",
-    "instances.filter",
-    "instances.slice",
-    "instances.prior",
-    "instances.only_valid",
-)
 
 
 def own_files(tree: Path, out: Path, cache: Path, patch: Path | None) -> set[str]:

@@ -32,13 +32,8 @@ from swe_retry.own.issues import Issue, read_issue
 from swe_retry.own.opening import open_repository
 from swe_retry.own.repository import OwnRepository
 
-NOTHING_TO_TEST = 3
-IGNORING = ".gitignore"
 _SETTING = "given"
 """The source of a command that a setting gives."""
-# In the terminal.
-_MAX_FAILING = 20
-_MAX_LINES = 12
 _OF_DATA_SETS = (
     "folders.repos",
     "instances.dataset",
