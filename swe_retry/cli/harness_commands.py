@@ -15,7 +15,6 @@ from swe_retry.environments.base import EnvironmentKind
 from swe_retry.launch.flags import CommandLine
 from swe_retry.launch.options import EnvFileOption, JsonFormat
 from swe_retry.launch.program import command
-from swe_retry.record.store import RunStore
 from swe_retry.record.versions import TOP
 from swe_retry.runner.settings import default_cache
 
@@ -55,6 +54,7 @@ def check(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int
 def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:
     """Print how far a run is; start nothing."""
     from swe_retry.attempts import RESULTS
+    from swe_retry.record.store import RunStore
     from swe_retry.runner.housekeeping import status_command
 
     store = RunStore.find(run, out)
@@ -85,6 +85,8 @@ def clean(
         return clean_images_command(images, print, yes=yes)
     if images is not None or not run:
         raise UserError("give a run, or --images DAYS")
+    from swe_retry.record.store import RunStore
+
     store = RunStore.find(run, out)
     cache = store.recorded_setting("folders.cache")
     return clean_command(

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StrictStr, ValidationError, computed_field
 
@@ -16,13 +16,15 @@ from swe_retry.core.hashing import fitting_name
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.untrusted import damage_at, invalid, read_object
-from swe_retry.instances.split import Evaluation
 from swe_retry.llm.chat import AnyText
 from swe_retry.record.keys import quoted_name
 from swe_retry.record.patches import patch_paths
 from swe_retry.record.records import Recorded
 from swe_retry.record.store import RunStore
 from swe_retry.results.predictions import OTHERS, Prediction
+
+if TYPE_CHECKING:
+    from swe_retry.instances.split import Evaluation
 
 # The files of one evaluation, as swebench names them.
 OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
