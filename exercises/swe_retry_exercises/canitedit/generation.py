@@ -78,8 +78,7 @@ from swe_retry_exercises.canitedit.results import (
     write_file,
 )
 from swe_retry_exercises.canitedit.settings import Completions, CompletionSettings
-from swe_retry_exercises.running import MODELS, refuse, shared_flags
-from swe_retry_exercises.settings import SettingsWord
+from swe_retry_exercises.options import MODELS, SettingsWord, refuse, shared_flags
 from swe_retry_exercises.values import JsonObject, Say, values_of
 
 READER = "python -m swe_retry_exercises.canitedit report"

@@ -45,7 +45,7 @@ from swe_retry_exercises.canitedit.tables import (
     report_json,
     report_text,
 )
-from swe_retry_exercises.settings import CHART
+from swe_retry_exercises.options import CHART
 from swe_retry_exercises.statistics import compare_means
 from swe_retry_exercises.values import say_aside, values_of
 

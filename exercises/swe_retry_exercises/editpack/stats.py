@@ -42,7 +42,7 @@ from swe_retry_exercises.editpack.rows import (
     file_digest,
     message_of,
 )
-from swe_retry_exercises.settings import WORDS, token_counter
+from swe_retry_exercises.tokens import WORDS, token_counter
 from swe_retry_exercises.values import JsonObject
 
 # rapidfuzz needs time in proportion to the product of the lengths that differ.

@@ -52,10 +52,11 @@ from swe_retry_exercises.exercism.records import (
     write_run_records,
     wrong_ratios,
 )
-from swe_retry_exercises.settings import CHART, csv_text
+from swe_retry_exercises.options import CHART
 from swe_retry_exercises.values import (
     NONE,
     JsonObject,
+    csv_text,
     number_text,
     say_aside,
     values_of,

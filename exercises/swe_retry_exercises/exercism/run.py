@@ -85,8 +85,13 @@ from swe_retry_exercises.exercism.tester import (
     prepare,
     usable_languages,
 )
-from swe_retry_exercises.running import INSTANCES, MODELS, refuse, shared_flags
-from swe_retry_exercises.settings import SettingsWord
+from swe_retry_exercises.options import (
+    INSTANCES,
+    MODELS,
+    SettingsWord,
+    refuse,
+    shared_flags,
+)
 from swe_retry_exercises.values import JsonObject, Say, say_aside
 
 

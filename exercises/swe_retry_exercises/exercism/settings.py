@@ -30,7 +30,7 @@ from swe_retry_exercises.exercism.catalog import Exercise
 from swe_retry_exercises.exercism.languages import LANGUAGES
 from swe_retry_exercises.exercism.messages import PROFILES, Profile
 from swe_retry_exercises.exercism.results import ColumnName
-from swe_retry_exercises.settings import among
+from swe_retry_exercises.options import among
 from swe_retry_exercises.values import JsonObject
 
 

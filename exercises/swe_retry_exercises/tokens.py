@@ -1,35 +1,13 @@
-"""What commands of several benchmarks share: their settings, checks, counting tokens, CSV."""
+"""Tokens or words of a text, by the tokenizer that a setting names."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Collection, Iterable
-from io import StringIO
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
-
-import typer
-from pydantic import AfterValidator
 
 from swe_retry.kit import UserError, abbreviate
 
-SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
-"""What follows ``--settings``, in commands without arguments."""
 WORDS = "words"
-CHART = "--chart"
-Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
-"""For a list that has each value once."""
-
-
-def among(choices: Collection[str]) -> AfterValidator:
-    """Return the check that a word is one of ``choices``."""
-
-    def check(word: str) -> str:
-        if word not in choices:
-            raise ValueError(f"there are {', '.join(choices)}")
-        return word
-
-    return AfterValidator(check)
 
 
 def token_counter(
@@ -73,9 +51,3 @@ def _count_by(path: Path) -> Callable[[str], int]:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
-
-
-def csv_text(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    stream = StringIO()
-    csv.writer(stream, lineterminator="\n").writerows([headings, *rows])
-    return stream.getvalue()
