@@ -171,7 +171,7 @@ class Provider:
         path = request.path
         data = request.data
         if merges:
-            is_reported = reports_usage(model.name, model.api_base)
+            is_reported = model.endpoint.reports_usage
             body = dialect.stream_body(parse_json(data), reports_usage=is_reported)
             path = dialect.stream_address(path)
             data = json.dumps(body).encode()

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from swe_retry.llm.chat import canonical_sha256
-from swe_retry.llm.dialects.base import AgentRequest
+from swe_retry.llm.dialects.dialect import AgentRequest
 
 # Ids of a session, of a device, of a cache, and of items: they name, and say nothing.
 _NAMES_ONLY = frozenset(
