@@ -6,10 +6,11 @@ that edits, each in a conversation of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from itertools import chain
 
 from swe_retry.agent.conversation.checks import ConversationChecks
@@ -21,10 +22,8 @@ from swe_retry.agent.conversation.context import (
     window_after,
     window_of,
 )
-from swe_retry.agent.conversation.editing import apply_reply
 from swe_retry.agent.conversation.limits import (
     ConversationLimits,
-    ReflectionsUsed,
     Topic,
 )
 from swe_retry.agent.conversation.result import (
@@ -35,8 +34,8 @@ from swe_retry.agent.conversation.result import (
 )
 from swe_retry.agent.conversation.setup import ConversationSetup
 from swe_retry.agent.formats import get_format
-from swe_retry.agent.formats.apply import EngineFormat
-from swe_retry.agent.formats.edits import Edit, Fault
+from swe_retry.agent.formats.apply import MAX_EDITS, safe_edits, write_report
+from swe_retry.agent.formats.edits import Edit, Fault, SearchReplace, quoted_texts
 from swe_retry.agent.formats.protocol import (
     EditFormat,
     MalformedReplyError,
@@ -47,7 +46,7 @@ from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reading.calls import unknown_calls
 from swe_retry.agent.formats.reading.fences import fence_of, shortest_fence
 from swe_retry.agent.formats.reading.loops import split_repetition
-from swe_retry.agent.formats.report import feedback
+from swe_retry.agent.formats.report import ApplyReport, after_failures, feedback
 from swe_retry.agent.formats.text import format_rules
 from swe_retry.agent.grammars import language_of
 from swe_retry.agent.prompts import fill, render, source
@@ -160,7 +159,7 @@ class Coder:
         self._partial_reply = ""
         limits = self.setup.limits
         endless = limits.until_exhausted
-        reflections = ReflectionsUsed(limits.reflections)
+        used: Counter[Topic] = Counter()
         try:
             step = self._continuation() if self.messages else self._open()
             while True:
@@ -169,9 +168,11 @@ class Coder:
                     following = _NextMessage(Topic.LOCATE, render("go_on"))
                 if not following:
                     return AgentResult(self.result(Ending.DONE))
-                if not reflections.take(following.topic) and not endless:
+                left = limits.reflections.left(following.topic, used)
+                if left <= 0 and not endless:
                     self._unsent = following
                     return AgentResult(self.result(Ending.REFLECTIONS_USED))
+                used[following.topic] += 1
                 step = following
         except ReplayExhaustedError:
             return AgentResult(self.result(Ending.REPLAY_EXHAUSTED))
@@ -405,15 +406,7 @@ class Coder:
         return _NextMessage(Topic.LOCATE, text)
 
     def _edit_lint_test(self, edits: Sequence[Edit]) -> _NextMessage | None:
-        report, counts = apply_reply(
-            edits,
-            self.edit_format,
-            self._shown_files,
-            self._known_paths,
-            self.setup.on_failure,
-        )
-        unknown = self._counts[-1].unknown_calls
-        self._counts[-1] = replace(counts, unknown_calls=unknown)
+        report = self._apply(edits)
         self._edit = not report.failures
         if report.contents:
             self.checks.discard_results()
@@ -432,6 +425,45 @@ class Coder:
         if is_unedited and not self._nudged:
             return self._nudge(unchanged=True)
         return self._check()
+
+    def _apply(self, edits: Sequence[Edit]) -> ApplyReport:
+        """Apply ``edits``, write the files, and count.
+
+        The edited files are shown from now on, and the known ones whose edits failed.
+        """
+        workspace = self.workspace
+        shown_files = self._shown_files
+        whole_file_blocks = 0
+
+        @cache
+        def bare_text(path: str) -> str:
+            return (workspace.read(path) or "").strip()
+
+        for edit in edits[:MAX_EDITS]:
+            if isinstance(edit, SearchReplace) and bare_text(edit.path):
+                searches = map(str.strip, quoted_texts(edit))
+                whole_file_blocks += bare_text(edit.path) in searches
+        safe = safe_edits(edits, workspace)
+        shown = tuple(shown_files.paths)
+        applied = self.edit_format.apply(safe, workspace.read, shown)
+        checked = shown_files.refuse_unseen(applied, safe[:MAX_EDITS])
+        report = write_report(after_failures(checked, self.setup.on_failure), workspace)
+        for result in report.results:
+            for path in (result.path, result.landed_in):
+                if path in self._known_paths or path in report.contents:
+                    shown_files.add([path])
+        faults = Counter(result.fault for result in report.results)
+        self._counts[-1] = replace(
+            self._counts[-1],
+            edits=len(report.results),
+            failed=len(report.failures),
+            unreadable=faults[Fault.UNREADABLE],
+            unsafe=faults[Fault.UNSAFE],
+            foreign=faults[Fault.FOREIGN],
+            ambiguous=faults[Fault.AMBIGUOUS],
+            whole_file_blocks=whole_file_blocks,
+        )
+        return report
 
     def _check(self) -> _NextMessage | None:
         problem = self.checks.problem()
@@ -488,7 +520,7 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
             break
 
 
-class PlanFormat(EngineFormat):
+class PlanFormat(EditFormat):
     """Keeps the last reply as ``plan``: nothing in it is an edit."""
 
     name = "plan"

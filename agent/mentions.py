@@ -55,14 +55,8 @@ class FileIndex:
 
     def mentioned_files(self, text: str) -> tuple[str, ...]:
         """Return the tracked files that ``text`` names, in the order of their first mention."""
-        mentions: dict[str, None] = {}
-        for token in dict.fromkeys(_TOKEN.findall(text)):
-            if len(token) > _MAX_TOKEN:
-                continue
-            path = self._path_in_token(token)
-            if path:
-                mentions[path] = None
-        return tuple(mentions)
+        paths = map(self._path_in_token, dict.fromkeys(_TOKEN.findall(text)))
+        return tuple(dict.fromkeys(filter(None, paths)))
 
     def plainly_mentioned_files(self, text: str) -> tuple[str, ...]:
         """Return the files that single words of ``text`` name, as the recorded runs saw them.
@@ -83,6 +77,8 @@ class FileIndex:
         return tuple(mentions)
 
     def _path_in_token(self, token: str) -> str | None:
+        if len(token) > _MAX_TOKEN:
+            return None
         for form in _forms(token):
             path = self._by_path(form)
             if path:

@@ -182,9 +182,7 @@ class Workspace:
         return edited
 
     def write(
-        self,
-        contents: Mapping[str, str | None],
-        moved: Mapping[str, str] | None = None,
+        self, contents: Mapping[str, str | None], moved: Mapping[str, str] | None = None
     ) -> None:
         """Write all of ``contents``; nothing is written when one of the paths is unsafe.
 
@@ -244,9 +242,9 @@ class Workspace:
         file.chmod(mode)
 
     def _resolve(self, path: str) -> Path:
-        problem = problem_of(path)
-        if problem:
-            raise UnsafePathError(problem)
+        reason = _reason_to_refuse(path)
+        if reason:
+            raise UnsafePathError(f"{path[:80]!a}: {reason}")
         for submodule in self.submodules:
             if f"{path}/".startswith(f"{submodule}/"):
                 raise UnsafePathError(
@@ -275,15 +273,8 @@ _MAX_NAME = 255 - 16
 _MAX_PATH = 1024
 
 
-def problem_of(path: str) -> str:
-    """Return why ``path`` cannot be a file of a checkout; empty when it can."""
-    reason = _reason_to_refuse(path)
-    if not reason:
-        return ""
-    return f"{path[:80]!a}: {reason}"
-
-
 def _reason_to_refuse(path: str) -> str:
+    """Return why ``path`` cannot be a file of a checkout; empty when it can."""
     parts = path.split("/")
     rooted = path.startswith(("/", "~")) or ":" in parts[0]
     if not path or rooted or "\\" in path:

@@ -18,7 +18,7 @@ from benchmarks.regression import InstanceTests
 from swe_retry.agent.workspace import Workspace
 from swe_retry.environments.base import run_once
 from swe_retry.frameworks import Runner, runner_of
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.record.patches import is_test_path
 from swe_retry.testing.related import RelatedTests, directive
 from swe_retry.testing.testlogs import Results, read_run, with_report_file

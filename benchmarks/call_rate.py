@@ -30,7 +30,7 @@ from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import Reply, Usage
 from swe_retry.llm.gate import Answered, PlannedCall
 from swe_retry.runner.calls.budget import Budget, BudgetLimits
-from swe_retry.runner.calls.coordinator import CallCoordinator, Ticket, WorkerCalls
+from swe_retry.runner.calls.coordinator import CallCoordinator, WorkerCalls
 from swe_retry.runner.calls.ledger import Ledger
 from swe_retry.runner.calls.rate_limiter import RateLimiter, RateLimiterPolicy, Rates
 from swe_retry.runner.engine import Driver
@@ -210,8 +210,8 @@ def make_calls(
         while time.monotonic() < end:
             start = time.monotonic()
             ticket = coordinator.begin(key, 1, _CALL)
-            assert isinstance(ticket, Ticket)
-            coordinator.end(ticket.call, Answered(_REPLY))
+            assert isinstance(ticket, str)
+            coordinator.end(ticket, Answered(_REPLY))
             durations.append(time.monotonic() - start)
 
     threads = [threading.Thread(target=work, args=item) for item in calls.items()]

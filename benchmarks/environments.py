@@ -18,7 +18,8 @@ import typer
 from benchmarks.regression import InstanceTests, TestBench
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
-from swe_retry.instances.split import Evaluation, Instance, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import Evaluation, split_row
 from swe_retry.record.patches import is_test_path, patch_paths
 from swe_retry.report.evaluation.trees import apply_patch
 from swe_retry.repositories.mirrors import Mirrors

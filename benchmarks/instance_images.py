@@ -35,8 +35,9 @@ from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect, engine_errors
 from swe_retry.environments.docker.images import holds
 from swe_retry.environments.local.buildsteps import BuildSteps
-from swe_retry.instances.split import Instance, Spec, derived_image, split_row
-from swe_retry.launch.cli import run_cli
+from swe_retry.instances.instance import Instance, Spec, derived_image
+from swe_retry.instances.split import split_row
+from swe_retry.launch.program import Program
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.project import required_packages
 
@@ -417,4 +418,4 @@ def _add_row(path: Path, row: Row) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_cli(main, "benchmarks.instance_images"))
+    sys.exit(Program(module="benchmarks.instance_images", default=main).main())

@@ -43,7 +43,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import quantity, table
 from swe_retry.environments.layout import write_files
 from swe_retry.environments.local.bubblewrap import sandbox_argv_with
-from swe_retry.launch.cli import run_cli
+from swe_retry.launch.program import Program
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import TOP
 from swe_retry.report.statistics.comparing import compare_verdicts
@@ -546,4 +546,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(run_cli(main, "benchmarks.local_model"))
+    sys.exit(Program(module="benchmarks.local_model", default=main).main())

@@ -42,8 +42,9 @@ from swe_retry.core.plaintext import table as aligned
 from swe_retry.core.processes import CommandResult
 from swe_retry.environments.base import EnvironmentKind, run_once
 from swe_retry.frameworks import Runner, runner_of
-from swe_retry.instances.split import Instance, split_row
-from swe_retry.launch.cli import run_cli
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
+from swe_retry.launch.program import Program
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.testing.related import RelatedTests, directive
 from swe_retry.testing.testsettings import Tests
@@ -206,4 +207,4 @@ def table(counts: dict[Key, Counter[str]]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_cli(main, "benchmarks.planted_breakages"))
+    sys.exit(Program(module="benchmarks.planted_breakages", default=main).main())

@@ -17,10 +17,10 @@ from swe_retry.attempts.config import TestChoice
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Environment, EnvironmentKind, Session
 from swe_retry.environments.choice import make_environment
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from swe_retry.testing.project import project_of
 from swe_retry.testing.suite import RegressionTests
 from swe_retry.testing.testsettings import Tests
@@ -61,8 +61,8 @@ class TestBench:
     def checkout(self, instance: Instance) -> Iterator[Checkout]:
         """Return a fresh checkout of the base commit."""
         mirror = self.mirrors.get(instance.repo, instance.base_commit)
-        snapshots = Snapshots(self.work / "snapshots")
-        snapshot = snapshots.get(mirror, instance.repo, instance.base_commit)
+        snapshots = self.work / "snapshots"
+        snapshot = get_snapshot(snapshots, mirror, instance.repo, instance.base_commit)
         with tempfile.TemporaryDirectory(dir=self.work) as scratch:
             yield make_checkout(snapshot, Path(scratch) / "base")
 

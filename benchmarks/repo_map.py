@@ -23,7 +23,7 @@ from benchmarks import map_speed
 from benchmarks.map_recall import Recall, mirrors_of, recall_of, table
 from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.repositories.checkout import make_checkout
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 
 # The largest allowed ratios to the peer: cold and warm CPU, a further message, and cold memory.
 _GOALS = {
@@ -107,8 +107,8 @@ def _print_speed(
         print(f"no speed: {_SPEED_INSTANCE} or its mirror is not here")
         return
     repo = row["repo"]
-    snapshots = Snapshots(work / "snapshots")
-    snapshot = snapshots.get(mirrors[repo], repo, row["base_commit"])
+    snapshots = work / "snapshots"
+    snapshot = get_snapshot(snapshots, mirrors[repo], repo, row["base_commit"])
     folder = make_checkout(snapshot, work / "tree").root
     # If a checkout is as new as its index, git does not trust time stamps and reads every file.
     time.sleep(1.1)

@@ -40,7 +40,7 @@ from benchmarks.worlds import (
 )
 from swe_retry.attempts.evidence.choice import choose_by_evidence
 from swe_retry.core.errors import UserError
-from swe_retry.launch.cli import run_cli
+from swe_retry.launch.program import Program
 from swe_retry.record.evidence import (
     SOLVED,
     THERE,
@@ -387,4 +387,4 @@ def _json(path: Path) -> Any:  # noqa: ANN401 - recorded by others
 
 
 if __name__ == "__main__":
-    sys.exit(run_cli(main, "benchmarks.selection"))
+    sys.exit(Program(module="benchmarks.selection", default=main).main())

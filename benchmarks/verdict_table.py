@@ -27,8 +27,9 @@ from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
-from swe_retry.instances.split import Instance, split_row
-from swe_retry.launch.cli import run_cli
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
+from swe_retry.launch.program import Program
 from swe_retry.record.patches import submittable_patch
 from swe_retry.report.evaluation.trees import PatchError, apply_patch
 from swe_retry.repositories.mirrors import Mirrors
@@ -253,4 +254,4 @@ def _outcomes(
 
 
 if __name__ == "__main__":
-    sys.exit(run_cli(main, "benchmarks.verdict_table"))
+    sys.exit(Program(module="benchmarks.verdict_table", default=main).main())

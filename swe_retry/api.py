@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from swe_retry.core.settings import Layer
+    from swe_retry.core.sources import Layer
     from swe_retry.results.rows import RunRecords
 
 
@@ -42,7 +42,7 @@ def load_run(run: str | Path) -> RunRecords:
     Raises:
         UserError: there is no such run, or a file of it is damaged.
     """
-    from swe_retry.launch.cli import quiet_packages
+    from swe_retry.launch.program import quiet_packages
     from swe_retry.record.places import find_run
     from swe_retry.record.store import RunStore
     from swe_retry.report.named_runs import import_foreign
@@ -93,11 +93,14 @@ def solve(
         KeyboardInterrupt: the run was stopped; the same call continues it.
     """
     from swe_retry.attempts.config import RunSettings
-    from swe_retry.cli.command_line import FLAGS, make_configuration
-    from swe_retry.cli.own import prepare
+    from swe_retry.cli.configuration import make_configuration
+    from swe_retry.cli.start import check_run
     from swe_retry.core.money import as_number
-    from swe_retry.core.settings import CommandLine
-    from swe_retry.launch.cli import quiet_packages
+    from swe_retry.launch.flags import CommandLine
+    from swe_retry.launch.program import quiet_packages
+    from swe_retry.own.run import prepare
+    from swe_retry.own.solve import announce
+    from swe_retry.own.solve import solve as solve_issue
     from swe_retry.runner.envfile import load_env_file
 
     quiet_packages()
@@ -115,11 +118,12 @@ def solve(
         },
     )
     load_env_file(None, say)
-    line = CommandLine(RunSettings, FLAGS, layer, (), asks_for_list=False)
+    line = CommandLine(RunSettings, layer)
     chosen = line.load()
     own_run = prepare(chosen, line.chosen)
-    config = make_configuration(chosen, own_run.environment)
-    result = own_run.solve(own_run.own_config(config), say)
+    config = own_run.configure(make_configuration(chosen, own_run.environment))
+    announce(own_run, say)
+    result = solve_issue(own_run, check_run(config, say), say)
     if result is None:
         raise KeyboardInterrupt
     return Solution(
@@ -138,7 +142,7 @@ def _settings_layer(
     """Return settings and arguments, which have their own names in messages, as one layer."""
     from swe_retry.attempts.config import RunSettings
     from swe_retry.core.errors import UserError
-    from swe_retry.core.settings import SourcedValue, of_mapping
+    from swe_retry.core.sources import SourcedValue, of_mapping
 
     layer = of_mapping(RunSettings, settings, "settings")
     for name, (label, value) in arguments.items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from swe_retry.agent.protocol import AgentResult, OpenHost, Task
     from swe_retry.agent.surroundings import Transcript
     from swe_retry.attempts.transcript import transcript_blocks
-    from swe_retry.cli.command_line import FLAGS, RedoOption
+    from swe_retry.cli.run import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
         check_folder,
@@ -46,15 +46,12 @@ if TYPE_CHECKING:
     from swe_retry.core.processes import run_limited, without_secrets
     from swe_retry.core.redaction import Redactor
     from swe_retry.core.settings import (
-        CommandLine,
         Commas,
         Folder,
         Section,
-        SettingFlag,
         TextList,
         WrongValueError,
         chosen_settings,
-        command,
         settings_of,
     )
     from swe_retry.core.shutdown import Shutdown
@@ -88,9 +85,11 @@ if TYPE_CHECKING:
     from swe_retry.environments.layout import check_path, write_files
     from swe_retry.instances.dataset import rows_of_path
     from swe_retry.instances.hub import rows_of_hub
-    from swe_retry.instances.selection import Selection, check_date, in_period, read_ids
-    from swe_retry.launch.cli import EnvFileOption, JsonFormat
-    from swe_retry.launch.start import Command, Program
+    from swe_retry.instances.selection import check_date, in_period, narrow, read_ids
+    from swe_retry.launch.flags import SettingFlag
+    from swe_retry.launch.options import EnvFileOption, JsonFormat
+    from swe_retry.launch.packages import packages_or_restart
+    from swe_retry.launch.program import Command, Program, settings_command
     from swe_retry.llm.chat import (
         BudgetUsedError,
         ChatModel,
@@ -102,7 +101,7 @@ if TYPE_CHECKING:
     from swe_retry.llm.client import LiteLLMModel
     from swe_retry.llm.options import ModelChoice, ModelNames, Models, Sampling
     from swe_retry.llm.provider_errors import ProviderRefusalError, room_for_reply
-    from swe_retry.llm.registry import accepts_options, endpoint_arguments
+    from swe_retry.llm.registry import Endpoint
     from swe_retry.llm.tokens import most_tokens, size
     from swe_retry.record.description import Run
     from swe_retry.record.keys import is_safe_key, is_safe_name
@@ -159,12 +158,13 @@ if TYPE_CHECKING:
     from swe_retry.testing.testlogs import failed_test_names, report_results
 
 _NAMES = {
-    "launch.cli": "EnvFileOption JsonFormat",
-    "cli.command_line": "FLAGS RedoOption",
-    "launch.start": "Command Program",
+    "launch.flags": "SettingFlag",
+    "launch.options": "EnvFileOption JsonFormat",
+    "launch.packages": "packages_or_restart",
+    "cli.run": "FLAGS RedoOption",
+    "launch.program": "Command Program settings_command",
     "core.settings": (
-        "CommandLine Commas Folder Section SettingFlag TextList "
-        "WrongValueError chosen_settings command settings_of"
+        "Commas Folder Section TextList WrongValueError chosen_settings settings_of"
     ),
     "runner.benchmark": "Benchmark",
     "runner.calls.coordinator": "CallCoordinator",
@@ -208,7 +208,7 @@ _NAMES = {
     "llm.client": "LiteLLMModel",
     "llm.options": "ModelChoice ModelNames Models Sampling",
     "llm.provider_errors": "ProviderRefusalError room_for_reply",
-    "llm.registry": "accepts_options endpoint_arguments",
+    "llm.registry": "Endpoint",
     "llm.tokens": "most_tokens size",
     "environments.base": "EnvironmentKind ResourceLimits UnavailableError",
     "environments.choice": (
@@ -222,7 +222,7 @@ _NAMES = {
     "repositories.names": "DatasetName",
     "testing.testlogs": "failed_test_names report_results",
     "repositories.mirrors": "Mirrors",
-    "instances.selection": "Selection check_date in_period read_ids",
+    "instances.selection": "check_date in_period narrow read_ids",
     "results.jsonvalues": "dollars integer number texts",
     "report.pages.render": "Renderer",
     "report.pages.tables": "Table",

@@ -55,6 +55,7 @@ SCRIPTS = (
     "swe_retry/kit.py",
     "swe_retry/oldest.py",
 )
+PROGRAMS = ("swe_retry/cli/harness.py", "swe_retry/cli/report.py")
 ABOVE_ALL = ("swe_retry/demo", "benchmarks", "tests", "exercises/tests")
 MAX_MODULES = 20
 MAX_TOKENS = 4_000
@@ -161,6 +162,7 @@ def upward_imports(top: Path) -> set[str]:
     for number, room in enumerate(ROOMS):
         higher = {*ROOMS[number + 1 :], *ABOVE_ALL, EXERCISES, "swe_retry/kit.py"}
         violations |= _imports_of(higher, top, room)
+    violations -= {f"{program} imports swe_retry.demo" for program in PROGRAMS}
     # The two commands and the demo are about SWE-bench alone, and benchmarks know gold patches.
     scripts = (*SCRIPTS, "swe_retry/demo")
     return violations | _imports_of({EXERCISES, "benchmarks"}, top, *scripts)

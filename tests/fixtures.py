@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from swe_retry.demo import register
 from swe_retry.demo.setup import commit_all
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.provider import Provider
@@ -170,7 +170,7 @@ def make_tree(make_mirror: MakeMirror, tmp_path: Path) -> MakeCheckout:
 
     def make(files: Mapping[str, bytes | str]) -> Checkout:
         mirror, commit = make_mirror(files)
-        snapshot = Snapshots(tmp_path / "snapshots").get(mirror, "own/thing", commit)
+        snapshot = get_snapshot(tmp_path / "snapshots", mirror, "own/thing", commit)
         checkout = make_checkout(snapshot, tmp_path / "checkout")
         checkout.settle()
         return checkout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from swe_retry.launch.renamed import replacement as new_option
 from tests.support import TOP
 from tests.support.programs import click_command, options_of, programs
 
@@ -24,7 +25,7 @@ def options_now() -> dict[str, list[str]]:
     """Return the options of each program, those of its subcommands too."""
     options: dict[str, list[str]] = {}
     for program in programs():
-        commands = list(program.subcommands.values())
+        commands = [command.run for command in program.subcommands.values()]
         if program.default:
             commands = [program.default]
         options[program.key] = []
@@ -41,7 +42,7 @@ def replacements() -> Iterator[tuple[str, str, str | None]]:
         program = by_key[key]
         replacement: str | None = option
         if option not in options_now()[key]:
-            replacement = program.replacement(option)
+            replacement = new_option(program.key, option)
         yield f"{program.name} {word}".strip(), option, replacement
 
 

@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 
 from swe_retry.cli import harness
 from swe_retry.core.errors import UserError
-from swe_retry.launch.start import Program
+from swe_retry.launch.program import Program
 from swe_retry.llm.options import Models
 from tests.old_options import PAGE, page, replacements
 from tests.support import TOP

@@ -58,7 +58,7 @@ def test_heavy_packages_are_imported_only_where_they_are_used(command: str) -> N
 
 
 def test_the_commands_of_both_scripts_import_no_heavy_package() -> None:
-    modules = ("bench.cli.commands", "reports.report", "reports.subcommands")
+    modules = ("cli.start", "cli.forecast", "report.report", "cli.report_commands")
     code = "".join(f"import swe_retry.{module}\n" for module in modules)
     packages = imported_packages("-c", code)
     assert "typing" in packages

@@ -22,7 +22,8 @@ from tests.architecture import ROOMS, closure, imported_names, tree
 from tests.fixtures import ShareVenvs
 from tests.support import TOP
 from tests.support.provider import Provider
-from tests.support.runs import config, options, read, run_command
+from tests.support.runs import config, options, read
+from tests.support.start import run_command
 
 ID = "demo__textkit-1"
 BELOW_ROWS = ROOMS[: ROOMS.index("swe_retry/record")]

@@ -75,9 +75,7 @@ def fits(messages: Sequence[Message], window: int | None, count: Count) -> bool:
 
 
 def without_oldest(
-    messages: Sequence[Message],
-    room: int,
-    count: Count,
+    messages: Sequence[Message], room: int, count: Count
 ) -> tuple[Message, ...]:
     """Return ``messages`` without as many of their oldest rounds as it takes to fit ``room``.
 
@@ -145,9 +143,7 @@ def fit_request(
 
 
 def _first_that_fits(
-    requests: Sequence[list[Message]],
-    window: int,
-    count: Count,
+    requests: Sequence[list[Message]], window: int, count: Count
 ) -> list[Message]:
     for request in requests:
         if fits(request, window, count):
@@ -195,10 +191,7 @@ class ShownFiles:
         return new
 
     def contents(
-        self,
-        paths: Iterable[str],
-        room: int | None = None,
-        about: str = "",
+        self, paths: Iterable[str], room: int | None = None, about: str = ""
     ) -> FilesText:
         """Return the files in fences; unreadable files, and those without room, are only named.
 

@@ -7,7 +7,7 @@ from itertools import chain, groupby, pairwise
 
 from swe_retry.agent.formats.matching.lines import bare_lines, to_lines, with_ends
 from swe_retry.agent.grammars import language_of
-from swe_retry.agent.repomap.scanning.store import scan
+from swe_retry.agent.repomap.scanning.scan import scan
 from swe_retry.agent.repomap.scanning.tags import IDENTIFIER
 from swe_retry.llm.tokens import Count
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -42,12 +42,15 @@ class Reflections:
     shared: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> Reflections:
+    def parse(cls, value: Reflections | str | int) -> Reflections:
         """Read ``4`` (shared) or ``locate=2,edit=2,lint=2,test=3`` (those left out keep theirs).
 
         Raises:
             ValueError: the text has another form.
         """
+        if isinstance(value, Reflections):
+            return value
+        text = str(value)
         if text.strip().isdigit():
             return cls(shared=int(text))
         budgets = {}
@@ -73,23 +76,23 @@ class Reflections:
             return sum(map(self.of, Topic))
         return self.shared
 
+    def left(self, topic: Topic, used: Counter[Topic]) -> int:
+        """Return how many messages about ``topic`` may follow those that are ``used``."""
+        if self.shared is None:
+            return self.of(topic) - used[topic]
+        return self.shared - used.total()
+
     def __str__(self) -> str:
         if self.shared is not None:
             return str(self.shared)
         return ",".join(f"{topic.value}={self.of(topic)}" for topic in Topic)
 
 
-def _parse_reflections(value: Any) -> Any:  # noqa: ANN401 - of any source
-    if isinstance(value, (str, int)):
-        return Reflections.parse(str(value))
-    return value
-
-
 class Builtin(Section):
     """How the builtin agent works."""
 
     reflections: Annotated[
-        Reflections, BeforeValidator(_parse_reflections), PlainSerializer(str)
+        Reflections, BeforeValidator(Reflections.parse), PlainSerializer(str)
     ] = Field(
         default=Reflections(),
         description="Send at most so many messages after the first of an attempt, by topic; one "
@@ -107,25 +110,6 @@ class Builtin(Section):
         default=OnFailure.KEEP,
         description="Keep or drop the good edits of a reply when others of it fail.",
     )
-
-
-@dataclass
-class ReflectionsUsed:
-    """Counts the messages of one conversation against its budgets."""
-
-    budget: Reflections
-    used: Counter[Topic] = field(default_factory=Counter)
-
-    def take(self, topic: Topic) -> bool:
-        """Use up one message about ``topic``; False when its budget has none left."""
-        if self.budget.shared is None:
-            left = self.budget.of(topic) - self.used[topic]
-        else:
-            left = self.budget.shared - self.used.total()
-        if left <= 0:
-            return False
-        self.used[topic] += 1
-        return True
 
 
 @dataclass(frozen=True)

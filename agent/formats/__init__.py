@@ -9,10 +9,9 @@ from swe_retry.agent.formats.functions import (
     WholeFunctionFormat,
     WholeFunctionFormat2023,
 )
-from swe_retry.agent.formats.patch import PatchFormat
 from swe_retry.agent.formats.protocol import EditFormat, Matching, Notation
 from swe_retry.agent.formats.reference import ReferenceDiffFormat
-from swe_retry.agent.formats.udiff import UnifiedDiffFormat
+from swe_retry.agent.formats.text import PatchFormat, UnifiedDiffFormat
 from swe_retry.agent.formats.whole import WholeFormat
 
 _FORMATS: dict[Notation, tuple[type[EditFormat], ...]] = {

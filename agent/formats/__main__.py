@@ -59,11 +59,7 @@ def apply(
 
 
 def _apply_reply(
-    edit_format: EditFormat,
-    text: str,
-    root: Path,
-    *,
-    dry_run: bool,
+    edit_format: EditFormat, text: str, root: Path, *, dry_run: bool
 ) -> dict[str, Any]:
     space = Workspace(root.resolve())
     scope = ReplyScope(_files_below(root), read=space.read)

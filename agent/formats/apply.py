@@ -32,7 +32,6 @@ from swe_retry.agent.formats.matching.lines import (
     to_text,
 )
 from swe_retry.agent.formats.matching.place_edits import Placement, place_edits
-from swe_retry.agent.formats.protocol import EditFormat
 from swe_retry.agent.formats.reading.fences import (
     MARKUP_SUFFIXES,
     STRAY_MARKER,
@@ -59,18 +58,6 @@ _LOOKS_TO_EXPLAIN = 3
 _LINES_PER_LOOK = 8
 # The search for an edit reads its whole file. No recorded reply has a tenth of this.
 MAX_EDITS = 500
-
-
-class EngineFormat(EditFormat):
-    """A format whose edits ``apply_edits`` applies."""
-
-    def apply(
-        self,
-        edits: Sequence[Edit],
-        read: Reader,
-        chat: Sequence[str],
-    ) -> ApplyReport:
-        return apply_edits(edits, read)
 
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:
@@ -179,18 +166,15 @@ class _Session:
 
     def apply_single(self, edit: Edit) -> EditResult:
         """Apply an edit that is not a block; one that was applied already is done."""
-        if self._stands(edit):
+        is_done = isinstance(edit, DeleteFile | MoveFile) and edit in self.done
+        if isinstance(edit, WholeFile) and edit.new:
+            is_done = self._current(edit.path) == edit.content
+        if is_done:
             return EditResult(edit.path, landed_in=edit.path)
         result = self._apply_single(edit)
         if result.applied:
             self.done.add(edit)
         return result
-
-    def _stands(self, edit: Edit) -> bool:
-        """Return whether the reply repeats ``edit``, or the new file is there as it would be."""
-        if isinstance(edit, WholeFile) and edit.new:
-            return self._current(edit.path) == edit.content
-        return isinstance(edit, DeleteFile | MoveFile) and edit in self.done
 
     def _apply_single(self, edit: Edit) -> EditResult:
         path = edit.path
@@ -372,21 +356,19 @@ def too_many_edits(path: str) -> EditResult:
 
 def safe_edits(edits: Sequence[Edit], space: Workspace) -> list[Edit]:
     """Return ``edits`` with those of unsafe paths as ``Unreadable``."""
-    return [_safe_edit(edit, space) for edit in edits]
-
-
-def _safe_edit(edit: Edit, space: Workspace) -> Edit:
-    if isinstance(edit, Unreadable):
-        return edit
-    try:
-        space.check(edit.path)
-        if isinstance(edit, MoveFile):
-            space.check(edit.to)
-    except UnsafePathError as error:
-        is_foreign = isinstance(error, ForeignPathError)
-        fault = Fault.FOREIGN if is_foreign else Fault.UNSAFE
-        return Unreadable(edit.path, str(error), fault)
-    return edit
+    safe: list[Edit] = []
+    for edit in edits:
+        try:
+            if not isinstance(edit, Unreadable):
+                space.check(edit.path)
+            if isinstance(edit, MoveFile):
+                space.check(edit.to)
+        except UnsafePathError as error:
+            is_foreign = isinstance(error, ForeignPathError)
+            fault = Fault.FOREIGN if is_foreign else Fault.UNSAFE
+            edit = Unreadable(edit.path, str(error), fault)
+        safe.append(edit)
+    return safe
 
 
 def write_report(report: ApplyReport, space: Workspace) -> ApplyReport:

@@ -8,12 +8,7 @@ from collections.abc import Iterator
 from swe_retry.agent.formats.edits import Part
 from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.blocks import read_blocks
-from swe_retry.agent.formats.reading.fences import (
-    CLOSE,
-    DIVIDER,
-    OPEN,
-    is_prose,
-)
+from swe_retry.agent.formats.reading.fences import CLOSE, DIVIDER, OPEN, is_prose
 from swe_retry.agent.formats.text import TextFormat
 
 _MARKER = re.compile(f"{OPEN.pattern}|{DIVIDER.pattern}|{CLOSE.pattern}", re.IGNORECASE)

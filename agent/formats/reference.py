@@ -51,10 +51,7 @@ class ReferenceDiffFormat(DiffFormat):
         return tuple(_read_blocks(lines, scope.files))
 
     def apply(
-        self,
-        edits: Sequence[Edit],
-        read: Reader,
-        chat: Sequence[str],
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
     ) -> ApplyReport:
         contents: dict[str, str | None] = {}
         results = []
@@ -82,9 +79,7 @@ class ReferenceDiffFormat(DiffFormat):
 
 
 def _land_edit(
-    edit: SearchReplace,
-    current: Reader,
-    chat: Sequence[str],
+    edit: SearchReplace, current: Reader, chat: Sequence[str]
 ) -> tuple[str, str | None]:
     """Return the path and the new text of the first file that has the lines of ``edit``."""
     if not edit.search.strip():
@@ -112,7 +107,10 @@ def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchRep
             continue
         near = lines[start:index][-4:]
         above = full_lines(near)
-        path = _path_above(above[-2:], files) or path
+        if above and above[-1].lstrip().startswith(("```", "~~~")):
+            above.pop()
+        if above:
+            path = path_in_line(above[-1], files) or path
         if path is None:
             raise MalformedReplyError(
                 "A SEARCH/REPLACE block has no file name. Put the file's path alone on the line "
@@ -125,15 +123,6 @@ def _read_blocks(lines: list[str], files: Collection[str]) -> Iterator[SearchRep
         yield SearchReplace(path, _unwrap(search, path), _unwrap(replace, path))
         index += 1
         start = index
-
-
-def _path_above(above: Lines, files: Collection[str]) -> str | None:
-    """Return the file that the last of one or two lines names, or the one over a fence."""
-    if above and above[-1].lstrip().startswith(("```", "~~~")):
-        above = above[:-1]
-    if not above:
-        return None
-    return path_in_line(above[-1], files)
 
 
 def _unwrap(lines: list[str], path: str) -> str:
@@ -151,11 +140,7 @@ def _unwrap(lines: list[str], path: str) -> str:
 
 
 def _read_until(
-    lines: list[str],
-    start: int,
-    marker: re.Pattern[str],
-    path: str,
-    want: str,
+    lines: list[str], start: int, marker: re.Pattern[str], path: str, want: str
 ) -> tuple[list[str], int]:
     """Return the lines before the next marker, and its line.
 

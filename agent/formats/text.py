@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from swe_retry.agent.formats.apply import EngineFormat
 from swe_retry.agent.formats.edits import (
     Edit,
     Part,
@@ -36,11 +35,8 @@ from swe_retry.agent.formats.reading.listings import (
     read_listings,
     read_pairs,
 )
-from swe_retry.agent.formats.reading.unified import (
-    context_diff_paths,
-    read_diffs,
-    read_patches,
-)
+from swe_retry.agent.formats.reading.unified import context_diff_paths, read_diffs
+from swe_retry.agent.formats.reading.v4a import read_patches
 from swe_retry.agent.grammars import has_errors, language_of
 from swe_retry.llm.chat import Reply
 
@@ -63,7 +59,7 @@ _READERS: tuple[tuple[PartReader, tuple[str, ...]], ...] = (
 )
 
 
-class TextFormat(EngineFormat):
+class TextFormat(EditFormat):
     """A format whose edits are in the text of the reply."""
 
     read: PartReader
@@ -87,10 +83,22 @@ class TextFormat(EngineFormat):
         return (Unreadable("", problem),)
 
 
+class PatchFormat(TextFormat):
+    """Parse and apply V4A patches, with prose or a fence around them, or none."""
+
+    name = "patch"
+    read = staticmethod(read_patches)
+
+
+class UnifiedDiffFormat(TextFormat):
+    """Parse and apply unified diffs; places are found by lines, not by line numbers."""
+
+    name = "udiff"
+    read = staticmethod(read_diffs)
+
+
 def edits_of(
-    form: EditFormat,
-    parts: Iterable[Part],
-    scope: ReplyScope,
+    form: EditFormat, parts: Iterable[Part], scope: ReplyScope
 ) -> Sequence[Edit]:
     """Return the edits of ``parts``, and of their lists those in another notation.
 
@@ -198,10 +206,7 @@ def _open_fence(lines: Lines) -> tuple[int, str] | None:
 
 
 def _files_in_full(
-    form: EditFormat,
-    parts: Sequence[list[str]],
-    edits: list[Edit],
-    scope: ReplyScope,
+    form: EditFormat, parts: Sequence[list[str]], edits: list[Edit], scope: ReplyScope
 ) -> list[Edit]:
     """Return the shown files that stand complete in fences, and a problem for each other file.
 
@@ -270,9 +275,7 @@ def _unfenced_paths(parts: Sequence[Lines], scope: ReplyScope) -> Iterator[str]:
 
 
 def _read_others(
-    lines: list[str],
-    scope: ReplyScope,
-    readers: Sequence[PartReader],
+    lines: list[str], scope: ReplyScope, readers: Sequence[PartReader]
 ) -> Iterator[Part]:
     if not readers:
         yield lines

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import math
 import os
-import re
 import secrets
 import time
 from collections import Counter
@@ -22,7 +21,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -39,6 +37,7 @@ from swe_retry.agent.gateway.provider import (
     Provider,
     pick_values,
 )
+from swe_retry.agent.gateway.turns import turn_key, without_ids
 from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.plaintext import abbreviate
@@ -58,7 +57,6 @@ from swe_retry.llm.dialects import dialect_of
 from swe_retry.llm.dialects.dialect import AgentRequest, Dialect
 from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.provider_errors import TransientError
-from swe_retry.llm.registry import provider_of
 from swe_retry.llm.tokens import token_bound
 from swe_retry.llm.wire import Wire
 
@@ -168,7 +166,7 @@ class Gateway:
     def model_name(self) -> str:
         """The name by which the agent must ask for its model: without litellm's provider."""
         try:
-            return provider_of(self.model.name, self.model.api_base)[0]
+            return self.model.endpoint.bare_name
         except Exception:
             # Of litellm, for a replay of a name that only an own server knew.
             return self.model.name
@@ -267,10 +265,7 @@ class Gateway:
             self.bytes_in_flight -= len(data)
 
     async def _handle_body(
-        self,
-        http_request: web.Request,
-        dialect: Dialect | None,
-        data: bytearray,
+        self, http_request: web.Request, dialect: Dialect | None, data: bytearray
     ) -> web.StreamResponse:
         path = http_request.path
         method = http_request.method
@@ -295,10 +290,7 @@ class Gateway:
         return await respond(http_request, channel)
 
     def _read_request(
-        self,
-        dialect: Dialect,
-        path: str,
-        data: bytearray,
+        self, dialect: Dialect, path: str, data: bytearray
     ) -> AgentRequest:
         # Each parser holds the interpreter, and all threads wait for it.
         with self._parsing:
@@ -312,7 +304,7 @@ class Gateway:
                 )
             limit_key = ""
             model = self.model
-            if not model.api_base and provider_of(model.name, None)[1] == "openai":
+            if not model.api_base and model.endpoint.provider == "openai":
                 limit_key = _OPENAI_LIMIT_KEY
             # The name without litellm's provider is what the provider knows too.
             request = dialect.prepare_request(
@@ -411,7 +403,7 @@ class Gateway:
         request = channel.request
         gate = self.model.gate
         # Without ids and times, which differ in each run.
-        body = _without_ids(request.recorded_body)
+        body = without_ids(request.recorded_body)
         exact = canonical_sha256([request.path, body, request.limit])
         with self._lock:
             reply = gate.recorded_reply(turn, exact)
@@ -437,9 +429,9 @@ class Gateway:
         send = partial(self._send, channel)
         return self.model.send_with_retries(call, send, self._pause)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, problem: str) -> None:
         self._check_open()
-        self.model.gate.pause(seconds)
+        self.model.gate.pause(seconds, problem)
 
     def _send(self, channel: Channel, wire: Wire) -> Reply:
         self._check_open()  # it may have waited for long
@@ -452,25 +444,18 @@ class Gateway:
             raise
 
     def _record_answer(
-        self,
-        request: AgentRequest,
-        turn: str,
-        reply: Reply,
-        *,
-        is_used: bool = True,
+        self, request: AgentRequest, turn: str, reply: Reply, *, is_used: bool = True
     ) -> None:
         """Keep an answer and its cost."""
         answer = request.dialect.read_text(reply.body)
         message = Message(
-            "assistant",
-            reply.content,
-            reply.tool_calls,
-            reasoning=answer.reasoning,
+            "assistant", reply.content, reply.tool_calls, reasoning=answer.reasoning
         )
         call = replace(reply, request_sha256=turn)
         with self._lock:
             if not is_used:
-                self._lanes.add_unused(message, call)
+                # The agent does not get it, so it stands alone.
+                self._lanes.add((), message, call)
                 return
             self._failures = 0
             self._unanswered = None
@@ -532,65 +517,3 @@ def _token_of(http_request: web.Request) -> str:
         or http_request.query.get("key")
         or headers.get("authorization", "").removeprefix("Bearer ")
     )
-
-
-# Ids of a session, of a device, of a cache, and of items: they name, and say nothing.
-_NAMES_ONLY = frozenset(
-    {
-        "metadata",
-        "user",
-        "prompt_cache_key",
-        "safety_identifier",
-        "client_metadata",
-        "session_id",
-    }
-)
-# What differs in each run, and its name. Few texts have any of it, and the first pattern, which
-# begins with plain texts, is looked for much faster.
-_PERHAPS_CHANGING = re.compile(
-    r"-[0-9a-fA-F]{4}-|-\d{2}-\d{2}|day, [A-Z]|_1|Chunk ID: |Wall time: "
-)
-# A match is replaced by the name of its group.
-_CHANGING = re.compile(
-    r"(?P<UUID>[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12})"
-    r"|\b(?P<DATE>\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?Z?)?"
-    r"|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day, [A-Z][a-z]+ \d{1,2}, \d{4})"
-    r"|(?<=_)(?P<MILLISECONDS>1\d{12})(?=_|\b)"
-    r"|(?<=Chunk ID: )(?P<ID>\w+)|(?<=Wall time: )(?P<SECONDS>[\d.]+)"
-)
-_NUMBER = re.compile(r"\d+")
-
-
-def turn_key(request: AgentRequest, model: str) -> str:
-    """Return the hash of dialect, model, tools, kind of answer, task, and what the model said.
-
-    The task is the first message of the user, without numbers: it tells sub-agents apart.
-    """
-    task = ""
-    for message in request.conversation:
-        if message.role == "user":
-            task = _NUMBER.sub("0", _without_ids(message.content))
-            break
-    parts = [
-        request.dialect.name,
-        model,
-        request.streamed,
-        request.tools,
-        task,
-        request.answer_identities,
-    ]
-    return canonical_sha256(parts)
-
-
-def _without_ids(value: Any) -> Any:  # noqa: ANN401
-    if isinstance(value, dict):
-        left_out = _NAMES_ONLY
-        # The id of an item; that of a message stays.
-        if "type" in value and "role" not in value:
-            left_out |= {"id"}
-        return {k: _without_ids(v) for k, v in value.items() if k not in left_out}
-    if isinstance(value, list):
-        return [_without_ids(item) for item in value]
-    if isinstance(value, str) and _PERHAPS_CHANGING.search(value):
-        return _CHANGING.sub(lambda match: match.lastgroup or "", value)
-    return value

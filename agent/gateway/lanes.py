@@ -58,19 +58,11 @@ class Lanes:
             lane = Lane([])
             following = list(conversation)
             self.lanes.append(lane)
-        self._extend(lane, [*following, answer], call)
-
-    def add_unused(self, answer: Message, call: Reply) -> None:
-        """Add an answer that the agent does not get, in a conversation of its own."""
-        lane = Lane([])
-        self.lanes.append(lane)
-        self._extend(lane, [answer], call)
-
-    def _extend(self, lane: Lane, messages: Sequence[Message], call: Reply) -> None:
-        lane.messages += self.keep(messages)
+        following.append(answer)
+        lane.messages += self.keep(following)
         lane.calls.append(call)
         self.size += len(json.dumps(REPLY.dump_python(call, mode="json")))
-        self.size += _PLACE * len(messages)
+        self.size += _PLACE * len(following)
 
     def messages(self, first_lane: int) -> list[Message]:
         messages = []

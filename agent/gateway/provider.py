@@ -26,7 +26,7 @@ from swe_retry.llm.provider_errors import (
     failure_of,
     translate_error,
 )
-from swe_retry.llm.registry import load_litellm, reports_usage
+from swe_retry.llm.registry import load_litellm
 from swe_retry.llm.wire import Wire, refuses_streams
 
 STREAM = "text/event-stream"
@@ -168,15 +168,15 @@ class Provider:
         dialect = request.dialect
         upstream = upstream_of(model.name, model.api_base, dialect)
         merges = not (request.streamed or self.refuses_streams)
-        path, data = request.path, request.data
+        path = request.path
+        data = request.data
         if merges:
-            path, data = self._ask_for_stream(request)
+            is_reported = model.endpoint.reports_usage
+            body = dialect.stream_body(parse_json(data), reports_usage=is_reported)
+            path = dialect.stream_address(path)
+            data = json.dumps(body).encode()
         url = upstream.url(path)
-        headers = {
-            **request.headers,
-            "content-type": JSON_TYPE,
-            **upstream.headers,
-        }
+        headers = {**request.headers, "content-type": JSON_TYPE, **upstream.headers}
         wire.sent = True
         try:
             async with self.client.post(
@@ -220,14 +220,6 @@ class Provider:
         if not isinstance(answer, dict):
             raise self._failure("the answer is not a JSON object", channel, wire)
         return answer, text
-
-    def _ask_for_stream(self, request: AgentRequest) -> tuple[str, bytes]:
-        """Return path and body by which a request that asks for no stream gets one."""
-        dialect = request.dialect
-        is_reported = reports_usage(self.model.name, self.model.api_base)
-        body = parse_json(request.data)
-        body = dialect.stream_body(body, reports_usage=is_reported)
-        return dialect.stream_address(request.path), json.dumps(body).encode()
 
     def _refusal(
         self, text: str, status: int, channel: Channel, wire: Wire

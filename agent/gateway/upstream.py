@@ -12,7 +12,7 @@ from swe_retry.core.address import basic_auth
 from swe_retry.core.errors import UserError
 from swe_retry.llm.dialects import APIS
 from swe_retry.llm.dialects.dialect import Dialect
-from swe_retry.llm.registry import load_litellm, provider_of
+from swe_retry.llm.registry import Endpoint, load_litellm
 
 _KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _VERSIONS = ("/v1beta", "/v1")
@@ -49,7 +49,7 @@ class Upstream:
 
 def check_dialects(name: str, dialects: Sequence[Dialect]) -> None:
     """Check that the provider of ``name`` speaks one of ``dialects`` and has an address."""
-    provider = provider_of(name, None)[1]
+    provider = Endpoint(name).provider
     for dialect in dialects:
         is_common = dialect.common and provider not in APIS
         if provider == dialect.api or is_common:
@@ -68,7 +68,7 @@ def upstream_of(name: str, api_base: str | None, dialect: Dialect) -> Upstream:
     ``api_base`` is a server that speaks the dialect itself; it gets the key of the dialect's own
     provider.
     """
-    provider = dialect.api if api_base else provider_of(name, None)[1]
+    provider = dialect.api if api_base else Endpoint(name).provider
     litellm = load_litellm()
     versions = provider in APIS
     if versions:

@@ -82,9 +82,7 @@ def _compile_changes(compiler: Compiler, changes: Sequence[Change]) -> list[_Com
 
 
 def _python_findings(
-    change: Change,
-    result: _Compiled,
-    own_result: _Compiled,
+    change: Change, result: _Compiled, own_result: _Compiled
 ) -> Sequence[Finding]:
     """Return the findings by the first compiler that could compile the file before."""
     for before, after in (result, own_result):
@@ -320,21 +318,9 @@ def new_syntax_errors(change: Change) -> tuple[Finding, ...]:
         return () if _unbalanced_line(before) else _bracket_errors(after, change.path)
     if len(errors) <= len(_syntax_errors(before, change.path)):
         return ()
-    return _on_new_lines(errors, change.before, change.after)
-
-
-def _on_new_lines(
-    findings: Sequence[Finding],
-    before: str,
-    after: str,
-) -> tuple[Finding, ...]:
-    old_lines = set(before.split("\n"))
-    lines = after.split("\n")
-    new = []
-    for finding in findings:
-        if lines[finding.line - 1] not in old_lines:
-            new.append(finding)
-    return tuple(new)
+    old_lines = set(change.before.split("\n"))
+    lines = change.after.split("\n")
+    return tuple(e for e in errors if lines[e.line - 1] not in old_lines)
 
 
 def _languages(change: Change) -> list[str]:

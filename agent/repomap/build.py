@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from swe_retry.agent.grammars import grammars_version
-from swe_retry.agent.repomap.ranking.index import LAYOUT, Index, IndexBuilder
+from swe_retry.agent.repomap.ranking.index import LAYOUT, Index, build_index
 from swe_retry.agent.repomap.ranking.rank import RankedFile, Ranker, Ranking
 from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tags import SCANNER, Definition
@@ -37,8 +37,6 @@ SIGNATURE_SHARE = 0.55
 FILE_WORTH = 1.0
 FILE_RANK = 2.0
 UNIT_RANK = 10.0
-
-Definer = Callable[[int], Definition]
 
 
 class Form(IntEnum):
@@ -146,10 +144,7 @@ class RepoMap:
         key = tree_key(blobs)
         with suppress(ValueError):
             return cls(Index.unpack(store.tree(key)))
-        builder = IndexBuilder()
-        for path, tags in store.tags(blobs, root):
-            builder.add(path, tags)
-        index = builder.build(blobs)
+        index = build_index(blobs, store.tags(blobs, root))
         store.keep_tree(key, index.pack())
         return cls(index)
 
@@ -168,23 +163,16 @@ class RepoMap:
         return render(self.select(text, tokens, count=count))
 
     def select(
-        self,
-        text: str,
-        tokens: int,
-        *,
-        count: Count | None = None,
+        self, text: str, tokens: int, *, count: Count | None = None
     ) -> tuple[FileEntry, ...]:
         """Return the entries of the map that ``render`` returns as text."""
         ranking = self._ranker.rank(text)
         ranks = {file: rank for rank, file in enumerate(ranking.order)}
-        # Kept no longer: there may be tens of thousands, for each instance at work.
-        definition_of = cache(self.index.definition)
-        characters = tokens * CHARACTERS_PER_TOKEN
-        choices = self._affordable_choices(ranking, characters, definition_of)
+        choices = self._affordable_choices(ranking, tokens * CHARACTERS_PER_TOKEN)
         count = count or estimate_tokens
 
         def entries_of(number: int) -> tuple[FileEntry, ...]:
-            return self._entries(choices[:number], ranks, definition_of)
+            return self._entries(choices[:number], ranks)
 
         def size_of(number: int) -> int:
             return count(render(entries_of(number)))
@@ -192,10 +180,7 @@ class RepoMap:
         return entries_of(largest_number(size_of, len(choices), tokens))
 
     def _entries(
-        self,
-        choices: Sequence[MapChoice],
-        ranks: Mapping[int, int],
-        definition_of: Definer,
+        self, choices: Sequence[MapChoice], ranks: Mapping[int, int]
     ) -> tuple[FileEntry, ...]:
         forms_by_file: dict[int, dict[int, Form]] = {}
         for choice in choices:
@@ -209,7 +194,7 @@ class RepoMap:
             definitions = {}
             for number in forms:
                 while number >= 0 and number not in definitions:
-                    definitions[number] = definition_of(first + number)
+                    definitions[number] = self.index.definition(first + number)
                     number = definitions[number].parent
             entries.append(FileEntry(self.index.paths[file], definitions, forms))
         return tuple(entries)
@@ -218,23 +203,12 @@ class RepoMap:
         """Return the number of the unit behind the file's own one."""
         return int(self.index.first_unit[file]) + 1
 
-    def _affordable_choices(
-        self,
-        ranking: Ranking,
-        characters: int,
-        definition_of: Definer,
-    ) -> list[MapChoice]:
-        paths = self.index.paths
-        # Each choice takes at least its name and a separator.
-        limit = int(characters * _MARGIN) // _MIN_CHOICE
-        units = ranking.units(limit)
+    def _affordable_choices(self, ranking: Ranking, characters: int) -> list[MapChoice]:
         choices = []
         spent = 0
-        for choice in self._choices(
-            ranking.order[:limit], units, ranking.file_of, characters, definition_of
-        ):
+        for choice in self._choices(ranking, characters):
             if choice.unit is None:
-                spent += len(paths[choice.file])
+                spent += len(self.index.paths[choice.file])
             else:
                 spent += len(self.index.name(choice.unit))
             if spent > characters * _MARGIN:
@@ -242,14 +216,7 @@ class RepoMap:
             choices.append(choice)
         return choices
 
-    def _choices(
-        self,
-        files: Sequence[int],
-        units: Sequence[int],
-        file_of: Sequence[int],
-        characters: int,
-        definition_of: Definer,
-    ) -> Iterator[MapChoice]:
+    def _choices(self, ranking: Ranking, characters: int) -> Iterator[MapChoice]:
         """Yield choices for about ``characters`` and beyond, the most valuable first.
 
         The first definitions come with documentation or signature until their share is used. Files
@@ -257,6 +224,10 @@ class RepoMap:
         Dantzig 1957); worth falls with the rank.
         """
         paths = self.index.paths
+        file_of = ranking.file_of
+        # Each choice takes at least its name and a separator.
+        limit = int(characters * _MARGIN) // _MIN_CHOICE
+        units = ranking.units(limit)
         used = 0.0
         detailed = 0
         seen = set()
@@ -266,7 +237,7 @@ class RepoMap:
                 break
             form = Form.SIGNATURE
             file = file_of[unit]
-            definition = definition_of(unit)
+            definition = self.index.definition(unit)
             used += len(definition.signature) + 4
             used += sum(map(len, definition.decorators))
             if share < DOCUMENTED_SHARE:
@@ -283,7 +254,7 @@ class RepoMap:
             length = len(self.index.name(unit)) + 2
             worth = 1 / (rank + UNIT_RANK) / length
             offers.append((worth, file_of[unit], unit))
-        for rank, file in enumerate(files):
+        for rank, file in enumerate(ranking.order[:limit]):
             worth = FILE_WORTH / (rank + FILE_RANK) / (len(paths[file]) + 2)
             offers.append((worth, file, None))
         offers.sort(key=itemgetter(0), reverse=True)

@@ -29,16 +29,9 @@ class RenderedMaps:
     blobs: Mapping[str, str]
     store: TagStore
     _maps: list[RepoMap] = field(default_factory=list)
-    _texts: dict[str, str] = field(default_factory=dict)
 
     def render(
-        self,
-        root: Path,
-        text: str,
-        tokens: int,
-        *,
-        count: Count,
-        counter: str,
+        self, root: Path, text: str, tokens: int, *, count: Count, counter: str
     ) -> str:
         """Return the map for ``text``, at most ``tokens`` long by ``count``.
 
@@ -50,13 +43,11 @@ class RenderedMaps:
         if not counter:
             return self._build_map(root).render(text, tokens, count=count)
         key = _hash([self._tree, code_version(), str(tokens), counter, text])
-        if key not in self._texts:
-            rendered = self.store.text(key)
-            if rendered is None:
-                rendered = self._build_map(root).render(text, tokens, count=count)
-                self.store.keep_text(key, rendered)
-            self._texts[key] = rendered
-        return self._texts[key]
+        rendered = self.store.text(key)
+        if rendered is None:
+            rendered = self._build_map(root).render(text, tokens, count=count)
+            self.store.keep_text(key, rendered)
+        return rendered
 
     @cached_property
     def _tree(self) -> str:

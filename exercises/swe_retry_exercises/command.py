@@ -8,20 +8,22 @@ from importlib import import_module
 
 from swe_retry.kit import Command, Program
 
-SYSTEMS = {
-    "exercism": Command("", help="The Exercism benchmark: run, report."),
-    "canitedit": Command("", help="The CanItEdit benchmark: run, report, stats."),
-    "editpack": Command("", help="Training data of edits: mine, filter, dedup, …"),
-}
-_PROGRAM = Program("exercises", "retry-exercises", SYSTEMS)
-
 
 def main() -> int:
     script, *arguments = sys.argv
     word = (*arguments, "")[0]
     if word not in SYSTEMS:
-        return _PROGRAM.dispatch()
+        return _PROGRAM.main()
     sys.argv = [script, *arguments[1:]]
+    # Imported late: each system needs packages of its own.
     module = import_module(f"swe_retry_exercises.{word}.__main__")
     program: Program = module.PROGRAM
-    return replace(program, module=f"{_PROGRAM.name} {word}").dispatch()
+    return replace(program, module=f"{_PROGRAM.name} {word}").main()
+
+
+SYSTEMS = {
+    "exercism": Command(main, help="The Exercism benchmark: run, report."),
+    "canitedit": Command(main, help="The CanItEdit benchmark: run, report, stats."),
+    "editpack": Command(main, help="Training data of edits: mine, filter, dedup, …"),
+}
+_PROGRAM = Program("exercises", "retry-exercises", SYSTEMS)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from io import StringIO
 from typing import Any
 
 JsonObject = dict[str, Any]
@@ -29,3 +31,9 @@ def number_text(value: float | None, form: str, unit: str = "") -> str:
 def say_aside(line: str) -> None:
     """Print a line about the progress, which does not belong to the result."""
     print(line, file=sys.stderr, flush=True)
+
+
+def csv_text(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    stream = StringIO()
+    csv.writer(stream, lineterminator="\n").writerows([headings, *rows])
+    return stream.getvalue()

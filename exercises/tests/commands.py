@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from io import BytesIO, TextIOWrapper
 from unittest.mock import patch
 
-from swe_retry.launch.start import Program
+from swe_retry.launch.program import Program
 from swe_retry_exercises.canitedit import __main__ as canitedit
 from swe_retry_exercises.editpack import __main__ as editpack
 from swe_retry_exercises.exercism import __main__ as exercism
@@ -35,7 +35,7 @@ class Commands:
         err = _text_stream()
         argv = patch.object(sys, "argv", [self.program.key, *shlex.split(line)])
         with argv, redirect_stdout(out), redirect_stderr(err):
-            code = self.program.dispatch()
+            code = self.program.main()
         return Ended(code, _text_of(out), _text_of(err))
 
     def output(self, line: str) -> str:

@@ -32,7 +32,7 @@ from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.imagestore import ImageStore
 from swe_retry.environments.local.agentsandbox import make_agent
 from swe_retry.instances.dataset import Dataset, DatasetIdentity
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.instances.validity import Validity
 from swe_retry.llm.tracing import Tracing, make_tracing
 from swe_retry.record.description import Run
@@ -40,7 +40,6 @@ from swe_retry.record.manifest import note_images, note_left_out
 from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.benchmark import Benchmark
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.jobs import Finished, WorkerAccess, longest_first
@@ -152,7 +151,7 @@ def make_services(config: RunConfig, worker: WorkerAccess) -> Services:
     return Services(
         config=config,
         mirrors=replace(make_mirrors(config), check=worker.stop.check),
-        snapshots=Snapshots(cache / "snapshots"),
+        snapshots=cache / "snapshots",
         tags=TagStore(cache / "tags.sqlite"),
         environment=make_environment(
             config.environment,

@@ -26,7 +26,7 @@ from swe_retry.environments.base import (
     EnvironmentKind,
     UnavailableError,
 )
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout, make_spread
 from swe_retry.repositories.mirrors import Mirrors, add_submodules
 from swe_retry.runner.jobs import JobContext

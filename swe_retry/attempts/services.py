@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.protocol import Agent
@@ -13,10 +14,9 @@ from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.recorded import RecordedCandidates
 from swe_retry.environments.base import Environment
 from swe_retry.environments.docker.imagestore import ImageStore
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.tracing import Tracing
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.modelsource import ModelSource
 
 
@@ -31,7 +31,7 @@ class Services:
 
     config: RunConfig
     mirrors: Mirrors
-    snapshots: Snapshots
+    snapshots: Path
     tags: TagStore
     environment: Environment
     models: ModelSource

@@ -41,7 +41,7 @@ from swe_retry.core.money import total
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import BrokenEnvironmentError, EnvironmentKind
 from swe_retry.environments.docker.agents import join_tests
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.gate import Gate
 from swe_retry.llm.tracing import OUTCOME, TracedGate, note_error
 from swe_retry.record.evidence import BeliefFit

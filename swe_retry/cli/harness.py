@@ -1,48 +1,44 @@
-"""Attempt SWE-bench instances: ``python harness.py --models gpt-4o,opus``."""
+"""The commands of ``harness.py``, which make runs."""
 
 import sys
 
-from swe_retry.launch.start import Command, Program
+from swe_retry.launch.packages import packages_or_restart
 
-DEFAULT = Command("swe_retry.cli.command_line")
+with packages_or_restart():
+    from swe_retry.cli.harness_commands import (
+        check,
+        clean,
+        install,
+        list_known,
+        status,
+        try_once,
+    )
+    from swe_retry.cli.run import run
+    from swe_retry.demo import register
+    from swe_retry.launch.program import Command, Program
+
 SUBCOMMANDS = {
     "check": Command(
-        "swe_retry.cli.check",
-        "main",
-        "",
-        "Set a repository up and run its tests; call no model.",
+        check, "", "Set a repository up and run its tests; call no model."
     ),
-    "status": Command(
-        "swe_retry.cli.existing", "status", "RUN", "Print how far a run is."
-    ),
+    "status": Command(status, "RUN", "Print how far a run is."),
     "clean": Command(
-        "swe_retry.cli.existing",
-        "clean",
-        "RUN",
-        "Remove what a killed process left, or with --all the run.",
+        clean, "RUN", "Remove what a killed process left, or with --all the run."
     ),
     "list": Command(
-        "swe_retry.cli.listing",
-        "main",
+        list_known,
         "WHAT",
         "List models, agents, or the images with installed projects.",
     ),
     "install": Command(
-        "swe_retry.cli.listing",
-        "install",
-        "AGENT",
-        "Install a coding agent, in the version that was tested.",
+        install, "AGENT", "Install a coding agent, in the version that was tested."
     ),
     "try": Command(
-        "swe_retry.cli.tryagent",
-        "main",
-        "AGENT",
-        "Let an agent edit one demo instance and show what it did.",
+        try_once, "AGENT", "Let an agent edit one demo instance and show what it did."
     ),
 }
-
-PROGRAM = Program("harness", "", SUBCOMMANDS, DEFAULT, data_sets="swe_retry.demo")
-main = PROGRAM.dispatch
+PROGRAM = Program("harness", "", SUBCOMMANDS, run, register)
+main = PROGRAM.main
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command ``harness.py list``: models and agents by name, and images of projects."""
+"""What ``harness.py list`` prints: models and agents by name, and images of projects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-import typer
+from typing import Any
 
 from swe_retry.agent.named import AGENTS, named_agent
 from swe_retry.agent.named.description import NamedAgent
@@ -18,53 +16,23 @@ from swe_retry.agent.named.installed import (
     Installation,
     agent_in_path,
     cached_agent,
-    install_agent,
 )
-from swe_retry.attempts.config import RunSettings
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, did_you_mean, table
-from swe_retry.core.settings import CommandLine, command
 from swe_retry.environments.leftovers import installed_images
-from swe_retry.launch.cli import JsonFormat
-from swe_retry.llm.model_settings import SettingsBook, our_settings
+from swe_retry.llm.model_settings import SettingsBook
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.registry import (
-    accepts_temperature,
-    complete_settings,
+    Endpoint,
     load_litellm,
     map_entry,
-    missing_key,
 )
 from swe_retry.runner.housekeeping import connect_engine
-from swe_retry.runner.settings import default_cache
 
 _COLUMNS = (
     "model", "alias", "format", "context", "output", "$/M in", "$/M out", "cache markers",
     "temperature", "key",
 )  # fmt: skip
-
-
-def main(
-    what: Annotated[
-        Literal["models", "agents", "images"],
-        typer.Argument(help="List models, agents or images with installed projects."),
-    ],
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="List these; by default all that have a name."
-        ),
-    ] = None,
-    format: JsonFormat = "text",
-) -> None:
-    """List models, agents, or the images with installed projects; start nothing."""
-    as_json = format == "json"
-    if what == "agents":
-        list_agents(names or (), print, default_cache(), as_json=as_json)
-    elif what == "images":
-        list_images(print, as_json=as_json)
-    else:
-        list_models(names or (), our_settings(), print, as_json=as_json)
 
 
 def list_models(
@@ -149,29 +117,6 @@ def _say_rows(
             say(line)
 
 
-@command(RunSettings, ())
-def install(
-    line: CommandLine[RunSettings],
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT[@VERSION]",
-            help="The agent, by name; by default its tested version.",
-            show_default=False,
-        ),
-    ],
-) -> int:
-    """Install a coding agent of others into the cache, for the runs from now on."""
-    settings = line.load()
-    if line.prints(settings):
-        return 0
-    name, _, version = name.partition("@")
-    agent = find_agent(name)
-    installation = install_agent(agent, version, settings.folders.cache)
-    print(f"{name} {installation.version}: {installation.folder}")
-    return 0
-
-
 def find_agent(name: str) -> NamedAgent:
     agent = named_agent(name)
     if agent is None:
@@ -184,7 +129,8 @@ def find_agent(name: str) -> NamedAgent:
 def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
     """Return what is known of a model; None is unknown. Prices are dollars for a million tokens."""
     settings = replace(choice.settings, edit_format=choice.edit_format)
-    settings = complete_settings(settings, choice.name, None)
+    endpoint = Endpoint(choice.name)
+    settings = endpoint.complete_settings(settings)
     entry = map_entry(choice.name)
     return {
         "model": choice.name,
@@ -195,14 +141,14 @@ def _model_row(choice: ModelChoice, aliases: Sequence[str]) -> dict[str, Any]:
         "usd_per_million_in": _per_million(entry.get("input_cost_per_token")),
         "usd_per_million_out": _per_million(entry.get("output_cost_per_token")),
         "cache_markers": bool(settings.cache_markers),
-        "temperature": accepts_temperature(settings, choice.name, 0.0, None),
+        "temperature": endpoint.accepts_temperature(settings, 0.0),
         "key": _key_state(choice.name),
     }
 
 
 def _key_state(model: str) -> str | None:
     """Return whether the provider's key is set; None if the provider wants none."""
-    missing = missing_key(model, None)
+    missing = Endpoint(model).missing_key()
     if missing:
         return f"missing {missing}"
     variables = load_litellm().validate_environment(model=model)

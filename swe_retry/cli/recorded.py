@@ -6,7 +6,8 @@ from pathlib import Path
 
 from swe_retry.core.address import HIDDEN_USER
 from swe_retry.core.errors import UserError
-from swe_retry.core.settings import Layer, Section, SourcedValue, of_mapping
+from swe_retry.core.settings import Section
+from swe_retry.core.sources import Layer, SourcedValue, of_mapping
 from swe_retry.record.keys import RUN_FILE
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import HARNESS_VERSION, TOP

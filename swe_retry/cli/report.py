@@ -1,61 +1,54 @@
-"""Evaluate and report on runs: ``python report.py predictions/run1``."""
+"""The commands of ``report.py``, which read runs."""
 
 import sys
 
-from swe_retry.launch.start import Command, Program
+from swe_retry.launch.packages import packages_or_restart
 
-_COMMANDS = "swe_retry.cli.report_commands"
-DEFAULT = Command(_COMMANDS, "report")
+with packages_or_restart():
+    from swe_retry.cli.report_commands import (
+        combine,
+        compare,
+        convert,
+        evaluate_gold,
+        lab,
+        package,
+        report,
+        select,
+        verify,
+    )
+    from swe_retry.demo import register
+    from swe_retry.launch.program import Command, Program
+
 SUBCOMMANDS = {
-    "compare": Command(
-        _COMMANDS, "compare", "RUN RUN...", "Compare runs, each with each."
-    ),
+    "compare": Command(compare, "RUN RUN...", "Compare runs, each with each."),
     "combine": Command(
-        _COMMANDS,
-        "combine",
-        "RUN RUN...",
-        "Write a run with the best prediction of each instance.",
+        combine, "RUN RUN...", "Write a run with the best prediction of each instance."
     ),
     "select": Command(
-        "swe_retry.study.select",
-        "main",
+        select,
         "RUN...",
         "Choose among the candidates of runs by scripts that models write.",
     ),
     "lab": Command(
-        _COMMANDS,
-        "lab",
-        "RUN...",
-        "Replay runs under other policies, without any call.",
+        lab, "RUN...", "Replay runs under other policies, without any call."
     ),
     "verify": Command(
-        _COMMANDS,
-        "verify",
-        "RUN...",
-        "Compute derived files again and say what differs.",
+        verify, "RUN...", "Compute derived files again and say what differs."
     ),
     "package": Command(
-        _COMMANDS,
-        "package",
-        "RUN FOLDER",
-        "Write the package of one run for the leaderboard.",
+        package, "RUN FOLDER", "Write the package of one run for the leaderboard."
     ),
     "gold": Command(
-        "swe_retry.study.gold",
-        "main",
+        evaluate_gold,
         "DATASET FILE",
         "Evaluate the gold and the empty patches of a data set.",
     ),
     "convert": Command(
-        _COMMANDS,
-        "convert",
-        "RUN LAYOUT FOLDER",
-        "Write a run in the layout of another harness.",
+        convert, "RUN LAYOUT FOLDER", "Write a run in the layout of another harness."
     ),
 }
-
-PROGRAM = Program("report", "", SUBCOMMANDS, DEFAULT, data_sets="swe_retry.demo")
-main = PROGRAM.dispatch
+PROGRAM = Program("report", "", SUBCOMMANDS, report, register)
+main = PROGRAM.main
 
 
 if __name__ == "__main__":

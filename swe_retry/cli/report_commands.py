@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from swe_retry.attempts.config import RunSettings
+from swe_retry.cli.run import flags_of
 from swe_retry.core.atomic import check_folder
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import say_aside
-from swe_retry.core.settings import CommandLine, SettingFlag, check_settings, command
-from swe_retry.launch.cli import EnvFileOption, JsonFormat, Version
+from swe_retry.core.sources import Layer, SourcedValue, check_settings, of_texts
+from swe_retry.launch.flags import CommandLine, SettingFlag
+from swe_retry.launch.options import EnvFileOption, JsonFormat, Version
+from swe_retry.launch.program import command
 from swe_retry.record.places import find_run
+from swe_retry.record.store import RunStore
 from swe_retry.record.versions import TOP
 from swe_retry.report.evaluation.evaluation_settings import (
-    EVALUATOR_FLAG,
-    OPTIONS,
-    WORKERS_FLAG,
     EvaluationRoot,
     EvaluatorKind,
+    GoldSettings,
     ReportFormat,
     ReportSettings,
     RowKind,
@@ -52,12 +57,15 @@ RunArguments = Annotated[
 ]
 
 
+_OPTIONS = "Options"
+_EVALUATOR = SettingFlag("evaluation.evaluator", "--evaluator", "NAME", _OPTIONS)
+_WORKERS = SettingFlag("evaluation.workers", "--workers", "N", _OPTIONS, "-w")
 FLAGS = (
-    EVALUATOR_FLAG,
-    SettingFlag("evaluation.dataset", "--dataset", "NAME", OPTIONS, "-d"),
-    WORKERS_FLAG,
-    SettingFlag("evaluation.all_attempts", "--all-attempts", "", OPTIONS),
-    SettingFlag("folders.out", "--out", "FOLDER", OPTIONS, "-o"),
+    _EVALUATOR,
+    SettingFlag("evaluation.dataset", "--dataset", "NAME", _OPTIONS, "-d"),
+    _WORKERS,
+    SettingFlag("evaluation.all_attempts", "--all-attempts", "", _OPTIONS),
+    SettingFlag("folders.out", "--out", "FOLDER", _OPTIONS, "-o"),
 )
 
 
@@ -234,3 +242,99 @@ def convert(
     from swe_retry.foreign.convert import export_command
 
     return export_command(run, layout, folder, print)
+
+
+_SELECT_FLAGS = flags_of(
+    "--models", "--api-base", "--budget-usd", "--dataset", "--run", "--workers"
+)
+# Attempts are not made, only chosen from: all of them.
+_FIXED = of_texts(RunSettings, ["choice.select=evidence", "choice.stop=all"])
+
+
+@command(RunSettings, _SELECT_FLAGS)
+def select(
+    line: CommandLine[RunSettings],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN",
+            parser=find_run,
+            help="Choose among the candidates of these runs, of any harness.",
+            show_default=False,
+        ),
+    ] = None,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Choose from the results of scripts in this file of JSON lines; call no model.",
+        ),
+    ] = None,
+    env_file: EnvFileOption = None,
+) -> int:
+    """Choose among the candidates of runs by scripts that models write for each issue."""
+    if line.asks_for_list:
+        runs, filters = runs_and_filters(runs or ())
+        line.prints(line.load(_recorded_dataset(runs), _FIXED), filters)
+        return 0
+    if matrix is not None:
+        if runs:
+            raise UserError("--matrix takes no run; leave the runs or the option out")
+        from swe_retry.study.matrix import matrix_command
+
+        return matrix_command(matrix, line.load({}, _FIXED).choice.right, print)
+    if not runs:
+        raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
+    settings = line.load(_recorded_dataset(runs), _FIXED)
+    from swe_retry.cli.configuration import make_configuration
+    from swe_retry.study.select import select_command
+
+    config = make_configuration(settings)
+    return select_command(runs, config, print)
+
+
+def _recorded_dataset(runs: Sequence[Path]) -> Layer:
+    if not runs or not runs[0].is_dir():
+        return {}
+    described = RunStore.of_folder(runs[0]).read_run()
+    dataset = described.setting("instances.dataset") or ""
+    return of_texts(RunSettings, [f"instances.dataset={dataset}"])
+
+
+_GOLD_FLAGS = (
+    _EVALUATOR,
+    _WORKERS,
+    SettingFlag("instances.ids", "--instances", "ID,ID", _OPTIONS),
+    SettingFlag("instances.filter", "--filter", "REGEX", _OPTIONS),
+    SettingFlag("instances.slice", "--slice", "A:B", _OPTIONS),
+)
+
+
+@command(GoldSettings, _GOLD_FLAGS)
+def evaluate_gold(
+    line: CommandLine[GoldSettings],
+    dataset: Annotated[
+        str | None, typer.Argument(help="Evaluate the patches of this data set.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Write what they show to this file.")
+    ] = None,
+    repeat: Annotated[
+        int, typer.Option(min=1, help="Evaluate each patch this often.")
+    ] = 3,
+    env_file: EnvFileOption = None,
+) -> int:
+    """Find out which instances this machine can judge, by their gold and empty patches."""
+    if line.asks_for_list:
+        line.prints(line.load(), dataset)
+        return 0
+    if dataset is None or file is None:
+        raise UserError("usage: report.py gold DATASET FILE")
+    name = SourcedValue("DATASET", dataset)
+    settings = line.load(fixed={"evaluation.dataset": name})
+    from swe_retry.study.gold import gold_command
+
+    check_folder("folders.cache", settings.folders.cache)
+    # Such a command takes hours, and its lines are often sent to a file.
+    say = partial(print, flush=True)
+    return gold_command(settings, file, repeat, say)

@@ -209,10 +209,7 @@ class Session(Protocol):
         """Return whether ``setup`` builds the project from the changed tree."""
 
     def prepare(
-        self,
-        changes: Changes,
-        setup: Setup = AS_GIVEN,
-        commands: int = 1,
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
     ) -> AbstractContextManager[Prepared]:
         """Set up a fresh copy of the files with ``changes``.
 
@@ -231,10 +228,7 @@ class Environment(Protocol):
 
 
 def run_once(
-    session: Session,
-    changes: Changes,
-    command: str,
-    timeout: float,
+    session: Session, changes: Changes, command: str, timeout: float
 ) -> CommandResult:
     """Run one command in a tree that is set up for it alone."""
     with session.prepare(changes) as prepared:

@@ -23,34 +23,36 @@ __all__ = [
 
 # Before all others, and in this order.
 _BY_STATEMENTS = (Runner.DJANGO, Runner.SYMPY, Runner.PYTEST, Runner.UNITTEST)
-_BY_LINES = {
-    Runner.GO: compiled.GO,
-    Runner.CARGO: compiled.CARGO,
-    Runner.VITEST: javascript.VITEST,
-    Runner.JEST: javascript.JEST,
-    Runner.MOCHA: javascript.MOCHA,
-    Runner.NODE: javascript.NODE,
-    Runner.MAVEN: jvm.MAVEN,
-    Runner.GRADLE: jvm.GRADLE,
-    Runner.PHPUNIT: scripting.PHPUNIT,
-    Runner.RSPEC: scripting.RSPEC,
-    Runner.MINITEST: scripting.MINITEST,
-}
-_LINE_PARSERS = list(
-    chain.from_iterable(support.parsers for support in _BY_LINES.values())
+_BY_LINES = (
+    compiled.GO,
+    compiled.CARGO,
+    javascript.VITEST,
+    javascript.JEST,
+    javascript.MOCHA,
+    javascript.NODE,
+    jvm.MAVEN,
+    jvm.GRADLE,
+    scripting.PHPUNIT,
+    scripting.RSPEC,
+    scripting.MINITEST,
+)
+_LINE_PARSERS = chain.from_iterable(support.parsers for support in _BY_LINES)
+# A script may print in any format.
+_SCRIPT = support_of(
+    Runner.SCRIPT,
+    parsers=tuple(
+        dict.fromkeys((*_LINE_PARSERS, *native.OTHERS, *native.CTEST.parsers))
+    ),
+    report_parsers=(compiled.parse_go_json, documents.parse_json),
 )
 SUPPORT: Mapping[Runner, RunnerSupport] = {
-    **{runner: support_of(runner) for runner in _BY_STATEMENTS},
-    **_BY_LINES,
-    Runner.CTEST: native.CTEST,
-    # A script may print in any format.
-    Runner.SCRIPT: support_of(
-        Runner.SCRIPT,
-        parsers=tuple(
-            dict.fromkeys((*_LINE_PARSERS, *native.OTHERS, *native.CTEST.parsers))
-        ),
-        report_parsers=(compiled.parse_go_json, documents.parse_json),
-    ),
+    support.runner: support
+    for support in (
+        *map(support_of, _BY_STATEMENTS),
+        *_BY_LINES,
+        native.CTEST,
+        _SCRIPT,
+    )
 }
 """By runner; the first that is found in a command decides."""
 
@@ -88,6 +90,7 @@ def parse_output(output: str, runner: Runner) -> ParsedOutput:
     text = without_escapes(output)
     short_lines = limit_lines(text)
     support = SUPPORT[runner]
-    outputs = [parse(text) for parse in support.report_parsers]
-    outputs += [parse(short_lines) for parse in support.parsers]
-    return max(outputs, key=lambda parsed: len(parsed.results), default=ParsedOutput())
+    outputs = [ParsedOutput()]
+    outputs += [parse(text) for parse in support.report_parsers]
+    outputs += [parse(short_lines).if_consistent() for parse in support.parsers]
+    return max(outputs, key=lambda parsed: len(parsed.results))

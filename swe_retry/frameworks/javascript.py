@@ -88,7 +88,7 @@ def parse_jest(output: str) -> ParsedOutput:
     passed = None
     if tests:
         passed = sum_numbers(_JEST_COUNT, output)
-    return ParsedOutput(results, explain(titles, reasons), passed).if_consistent()
+    return ParsedOutput(results, explain(titles, reasons), passed)
 
 
 def _jest_results(lines: Iterable[str]) -> Iterator[NamedStatus]:
@@ -143,7 +143,7 @@ def parse_vitest(output: str) -> ParsedOutput:
     passed = None
     if tests and not files:
         passed = sum_numbers(_VITEST_COUNT, output)
-    return ParsedOutput(results, details, passed).if_consistent()
+    return ParsedOutput(results, details, passed)
 
 
 def parse_spec(output: str) -> ParsedOutput:
@@ -154,7 +154,7 @@ def parse_spec(output: str) -> ParsedOutput:
         passed = (passed or 0) + int(count[1] or count[2])
     results = worst_statuses(_spec_results(lines))
     details = _spec_details(output)
-    return ParsedOutput(results, details, passed, counts=True).if_consistent()
+    return ParsedOutput(results, details, passed, counts=True)
 
 
 def _spec_results(lines: Iterable[str]) -> Iterator[NamedStatus]:

@@ -64,7 +64,7 @@ def parse_testdox(output: str) -> ParsedOutput:
     if passed is not None:
         passed -= odd
     results = worst_statuses(pairs)
-    return ParsedOutput(results, details, passed, counts=True).if_consistent()
+    return ParsedOutput(results, details, passed, counts=True)
 
 
 def _testdox_passed(output: str) -> int | None:
@@ -159,7 +159,7 @@ def parse_minitest(output: str) -> ParsedOutput:
     results = worst_statuses(pairs)
     reasons = blocks_below(lines, _MINITEST_REASON, _MINITEST_BREAK)
     passed = _ruby_passed(output)
-    return ParsedOutput(results, reasons, passed, counts=True).if_consistent()
+    return ParsedOutput(results, reasons, passed, counts=True)
 
 
 def _ruby_passed(output: str) -> int | None:
@@ -193,7 +193,7 @@ def parse_test_unit(output: str) -> ParsedOutput:
         titles[name] = f"{parts[-1]}({suites})"  # test_a(A::B) for A > B > test_a
     details = explain(titles, blocks_below(lines, _TEST_UNIT_REASON, _TEST_UNIT_BREAK))
     passed = _ruby_passed(output)
-    return ParsedOutput(results, details, passed, counts=True).if_consistent()
+    return ParsedOutput(results, details, passed, counts=True)
 
 
 def parse_rspec(output: str) -> ParsedOutput:
@@ -209,7 +209,7 @@ def parse_rspec(output: str) -> ParsedOutput:
     for examples, failures, pending in _RSPEC_COUNT.findall(output):
         bad = int(failures) + int(pending or 0)
         passed = (passed or 0) + int(examples) - bad
-    return ParsedOutput(results, details, passed, counts=True).if_consistent()
+    return ParsedOutput(results, details, passed, counts=True)
 
 
 def _rspec_results(lines: list[str]) -> Iterator[NamedStatus]:

@@ -116,6 +116,7 @@ class RunnerSupport:
         file_name: how the program names a file.
     """
 
+    runner: Runner
     command: re.Pattern[str]
     suffixes: tuple[str, ...] = ("",)
     parsers: tuple[OutputParser, ...] = ()
@@ -141,7 +142,9 @@ _SUPPORT = TypeAdapter(RunnerSupport)
 
 def support_of(runner: Runner, **functions: Any) -> RunnerSupport:  # noqa: ANN401
     """Return what ``runners.yaml`` says of a runner, with ``functions`` beside it."""
-    return _SUPPORT.validate_python({**_ROWS[runner.value], **functions})
+    return _SUPPORT.validate_python(
+        {"runner": runner, **_ROWS[runner.value], **functions}
+    )
 
 
 def read_conventions() -> tuple[Convention, ...]:

@@ -17,7 +17,8 @@ from swe_retry.core.hashing import sha256_of
 from swe_retry.core.plaintext import did_you_mean
 from swe_retry.instances.adapters.adapter import Row
 from swe_retry.instances.hub import rows_of_hub
-from swe_retry.instances.split import Instance, instance_id_of, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import instance_id_of, split_row
 from swe_retry.repositories.names import ALIASES, BUNDLED, DatasetName
 
 # Left out of ``run.json`` where they are empty: few datasets have them.

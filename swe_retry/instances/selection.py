@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,7 @@ from swe_retry.record.places import NamedRun
 from swe_retry.repositories.names import ALIASES, BUNDLED
 
 if TYPE_CHECKING:  # the help of commands needs the settings alone
-    from swe_retry.instances.split import Instance
+    from swe_retry.instances.instance import Instance
 
 _DATE = re.compile(r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?")
 
@@ -105,64 +104,46 @@ class Instances(Section):
     only_valid: Path | None = None
     """Leave out what this file of `report.py gold` does not call valid."""
 
-    @property
-    def selection(self) -> Selection:
+    def select(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
+        """Return the selected instances: ids, then pattern, then order, then slice."""
         ids: list[str] = []
         for name in self.ids:
             ids.extend(read_ids(name))
-        return Selection(
-            ids=tuple(ids),
-            pattern=self.filter,
-            part=self.slice,
-            seed=self.shuffle,
-        )
-
-
-@dataclass(frozen=True)
-class Selection:
-    """Which instances of a dataset, and in what order.
-
-    Attributes:
-        pattern: a regular expression that ids match.
-        part: a slice of the list, as ``a:b``.
-        seed: of the order; None keeps that of the dataset.
-    """
-
-    ids: tuple[str, ...] = ()
-    pattern: str = ""
-    part: str = ""
-    seed: int | None = None
-
-    def apply(self, instances: Sequence[Instance]) -> tuple[Instance, ...]:
-        """Return the selected instances: ids, then pattern, then order, then slice."""
         by_id = {instance.instance_id: instance for instance in instances}
-        missing = [name for name in self.ids if name not in by_id]
+        missing = [name for name in ids if name not in by_id]
         if missing:
             raise UserError(
                 f"not in the dataset: {', '.join(missing)}; check --instances"
                 + did_you_mean(missing[0], by_id)
             )
-        chosen = list(dict.fromkeys(self.ids))
-        if not chosen:
-            chosen = [instance.instance_id for instance in instances]
-        return tuple(by_id[name] for name in self.narrow(chosen, "instance"))
+        chosen = list(dict.fromkeys(ids or by_id))
+        chosen = narrow(chosen, "instance", self.filter, self.slice, self.shuffle)
+        return tuple(by_id[name] for name in chosen)
 
-    def narrow(self, ids: Sequence[str], noun: str) -> Sequence[str]:
-        """Return the ids that fit the pattern, in the order and the slice that were asked for."""
-        try:
-            chosen = [name for name in ids if re.search(self.pattern, name)]
-        except re.error as error:
-            raise UserError(
-                f"--filter {self.pattern!r} is not a regular expression: {error}"
-            ) from error
-        if self.seed is not None:
-            random.Random(self.seed).shuffle(chosen)
-        if not chosen:
-            raise UserError(f"--filter {self.pattern!r} selects no {noun}; check it")
-        chosen = chosen[_slice(self.part)]
-        if not chosen:
-            raise UserError(f"--slice {self.part!r} selects no {noun}; check it")
-        return chosen
+
+def narrow(
+    ids: Sequence[str], noun: str, pattern: str, part: str, seed: int | None
+) -> list[str]:
+    """Return the ids that fit a pattern, shuffled unless ``seed`` is None, in a slice of these.
+
+    Args:
+        noun: what the ids are of, for messages.
+        part: the slice, as ``a:b``.
+    """
+    try:
+        chosen = [name for name in ids if re.search(pattern, name)]
+    except re.error as error:
+        raise UserError(
+            f"--filter {pattern!r} is not a regular expression: {error}"
+        ) from error
+    if seed is not None:
+        random.Random(seed).shuffle(chosen)
+    if not chosen:
+        raise UserError(f"--filter {pattern!r} selects no {noun}; check it")
+    chosen = chosen[_slice(part)]
+    if not chosen:
+        raise UserError(f"--slice {part!r} selects no {noun}; check it")
+    return chosen
 
 
 def created_between(

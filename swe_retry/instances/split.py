@@ -23,27 +23,9 @@ from swe_retry.instances.adapters.adapter import (
     SetAdapter,
     own_id,
 )
-from swe_retry.instances.instance import (
-    ImageLayout,
-    Instance,
-    Spec,
-    TestSetup,
-    bare_setup,
-    derived_image,
-)
+from swe_retry.instances.instance import Instance, bare_setup
 from swe_retry.record.keys import is_safe_key
 from swe_retry.record.patches import patch_paths
-
-__all__ = [
-    "Evaluation",
-    "ImageLayout",
-    "Instance",
-    "Spec",
-    "TestSetup",
-    "derived_image",
-    "instance_id_of",
-    "split_row",
-]
 
 _EMPTY: tuple[object, ...] = (None, "", [], {})
 _REPO = re.compile(r"[\w.-]+/[\w.-]+")

@@ -1,6 +1,6 @@
 """Which instances a machine can judge: all that the harness reads of a validity file.
 
-``report.py gold`` writes the file (``reports/gold.py``). It also names tests, which
+``report.py gold`` writes the file (``swe_retry.study.gold``). It also names tests, which
 only reports may know: ``read_validity`` keeps one state for each instance and drops the rest.
 """
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from swe_retry.core.errors import InfrastructureError
@@ -16,6 +16,7 @@ from swe_retry.core.redaction import Redactor
 from swe_retry.llm.background import run_in_loop
 from swe_retry.llm.chat import (
     Message,
+    Reminder,
     Reply,
     Request,
     RequestRefusedError,
@@ -38,18 +39,7 @@ from swe_retry.llm.provider_errors import (
     room_for_reply,
     translate_error,
 )
-from swe_retry.llm.registry import (
-    accepts_options,
-    accepts_temperature,
-    complete_settings,
-    endpoint_arguments,
-    is_claude,
-    is_ollama,
-    load_litellm,
-    provider_of,
-    reports_usage,
-    traits,
-)
+from swe_retry.llm.registry import Endpoint, load_litellm
 from swe_retry.llm.replies import reply_of
 from swe_retry.llm.tokens import MAX_REPLY, count_tokens, size
 from swe_retry.llm.wire import Wire, watch
@@ -96,22 +86,38 @@ class LiteLLMModel:
     pair_traits: Traits | None = None
     counter: str = ""
 
-    @property
-    def traits(self) -> Traits:
-        return self.pair_traits or traits(self.all_settings)
+    @cached_property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.name, self.api_base)
+
+    @cached_property
+    def all_settings(self) -> ModelSettings:
+        """The settings, completed by litellm's map."""
+        return self.endpoint.complete_settings(self.settings)
 
     @property
+    def traits(self) -> Traits:
+        settings = self.all_settings
+        own = Traits(
+            context=settings.context,
+            prefill=bool(settings.prefill),
+            reminder=settings.reminder or Reminder.SYSTEM,
+            images=bool(settings.images),
+        )
+        return self.pair_traits or own
+
+    @cached_property
     def sent_temperature(self) -> float | None:
         """The temperature that goes with every request; None where the model takes none."""
-        settings = self.all_settings
-        if accepts_temperature(settings, self.name, self.temperature, self.api_base):
+        # litellm takes a millisecond, and each call asks.
+        if self.endpoint.accepts_temperature(self.all_settings, self.temperature):
             return self.temperature
         return None
 
     @property
     def is_own(self) -> bool:
         """Whether a server of the user is called."""
-        return bool(self.api_base) or is_ollama(self.name, None)
+        return bool(self.api_base) or self.endpoint.is_ollama
 
     def count(self, text: str) -> int:
         return count_tokens(self.counter or self.name, text)
@@ -186,16 +192,11 @@ class LiteLLMModel:
         room = (settings.context or prompt + MAX_REPLY) - prompt
         return max(_MIN_REPLY, min(room, MAX_REPLY))
 
-    @property
-    def all_settings(self) -> ModelSettings:
-        """The settings, completed by litellm's map."""
-        return complete_settings(self.settings, self.name, self.api_base)
-
     def send_with_retries(
         self,
         call: PlannedCall,
         send: Callable[[Wire], Reply],
-        pause: Callable[[float], None],
+        pause: Callable[[float, str], None],
     ) -> Reply:
         """Return the reply of ``send``, which passes the gate each time that it is tried."""
         attempts = self.retries.attempts
@@ -212,12 +213,12 @@ class LiteLLMModel:
                         f"{self.name} did not answer in {calls}: {error}"
                     ) from error
                 seconds = self.retries.wait(sent, error.failure.retry_after)
-                self.gate.note_retry(
+                problem = (
                     f"{self.name}: {error}; asked again in {seconds:.0f} s "
                     f"({used} of {attempts} tries used)"
                 )
             sent += 1
-            pause(seconds)
+            pause(seconds, problem)
 
     def _send_once(self, call: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
         ticket = self.gate.begin(call)
@@ -280,7 +281,7 @@ class LiteLLMModel:
         allowed = {"reasoning_effort", "tools", "tool_choice"} & arguments.keys()
         if allowed:
             arguments["allowed_openai_params"] = sorted(allowed)
-        wire.reports_usage = reports_usage(self.name, self.api_base)
+        wire.reports_usage = self.endpoint.reports_usage
         started = time.monotonic()
         try:
             call = litellm.acompletion(**arguments)
@@ -322,7 +323,7 @@ class LiteLLMModel:
             output = min(output, window)
         return PlannedCall(
             model=self.name,
-            provider=provider_of(self.name, self.api_base)[1],
+            provider=self.endpoint.provider,
             request_sha256=request,
             tokens=prompt + output,
             bound=cost_bound(self.name, self.price, prompt, output or None, window),
@@ -331,20 +332,18 @@ class LiteLLMModel:
 
     def _arguments(self, request: Request, tools: Sequence[Tool]) -> dict[str, Any]:
         settings = self.all_settings
-        provider = provider_of(self.name, self.api_base)[1]
-        markers = bool(settings.cache_markers)
-        arguments: dict[str, Any] = {
-            "messages": messages_as_sent(request, markers=markers, provider=provider),
-            # The wire ends a silence before litellm, whose clients would retry unnoticed.
-            "timeout": self.call_timeout + _PATIENCE,
+        # The wire ends a silence before litellm, whose clients would retry unnoticed.
+        seconds = self.call_timeout + _PATIENCE
+        arguments = self.endpoint.arguments(seconds, text=isinstance(request, str))
+        arguments |= {
+            "messages": messages_as_sent(
+                request,
+                markers=bool(settings.cache_markers),
+                provider=self.endpoint.provider,
+            ),
+            "timeout": seconds,
             "num_retries": 0,
             "max_retries": 0,
-            **endpoint_arguments(
-                self.name,
-                self.api_base,
-                self.call_timeout + _PATIENCE,
-                text=isinstance(request, str),
-            ),
         }
         if tools:
             if settings.tools is None:
@@ -369,11 +368,11 @@ class LiteLLMModel:
             options["reasoning_effort"] = settings.reasoning_effort
         # litellm's own limit for Claude cuts replies of names that its map lacks.
         limit = self.max_output_tokens or self.settings.max_output
-        if not limit and is_claude(self.name, self.api_base):
+        if not limit and self.endpoint.is_claude:
             limit = settings.max_output
         if limit:
             options["max_tokens"] = limit
-        if is_ollama(self.name, self.api_base):
+        if self.endpoint.is_ollama:
             # Its small default drops the beginning of longer prompts without an error.
             options["num_ctx"] = settings.context
         parameters = settings.parameters or {}
@@ -382,7 +381,7 @@ class LiteLLMModel:
         else:
             options |= parameters
         for name, value in self.sampling.as_sent().items():
-            if accepts_options(self.name, self.api_base, {name: value}):
+            if self.endpoint.accepts({name: value}):
                 options[name] = value
             else:
                 self.warn_once(f"{self.name} takes no {name}: none is sent")

@@ -88,8 +88,8 @@ class Gate(Protocol):
         """
         return None
 
-    def pause(self, seconds: float) -> None:
-        """Wait before another try; raises StoppedError when the run is stopping."""
+    def pause(self, seconds: float, problem: str = "") -> None:
+        """Wait before another try, and note why; a StoppedError when the run is stopping."""
         time.sleep(seconds)
 
     def begin(self, call: PlannedCall) -> str:
@@ -103,10 +103,6 @@ class Gate(Protocol):
 
     def note_arrival(self, ticket: str, tokens: int) -> None:
         """Note how many tokens of an answer have arrived, about."""
-        return
-
-    def note_retry(self, problem: str) -> None:
-        """Note why a request is sent again, and when."""
         return
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:

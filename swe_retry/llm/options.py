@@ -14,7 +14,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import did_you_mean
 from swe_retry.core.settings import Commas, Section
 from swe_retry.llm.model_settings import ModelSettings, SettingsBook, our_settings
-from swe_retry.llm.registry import complete_settings, map_entry, resolve_model
+from swe_retry.llm.registry import Endpoint, map_entry, resolve_model
 from swe_retry.llm.servers import ServedModel
 
 DEFAULT_MODELS = "gpt-4o,opus"
@@ -34,34 +34,26 @@ def _split_names(value: Any) -> Any:  # noqa: ANN401 - of any source
 ModelNames = Annotated[
     tuple[str, ...], BeforeValidator(_split_names), Field(min_length=1)
 ]
+Temperatures = Annotated[tuple[Annotated[float, Field(ge=0, le=2)], ...], Commas]
 
 
 class Models(Section):
     """Which models are asked, and how."""
 
-    names: ModelNames = Field(
-        default=tuple(DEFAULT_MODELS.split(",")),
-        description="Ask these models in turn: NAME, NAME@FORMAT, NAME@AGENT or ARCHITECT+EDITOR.",
-    )
-    tries: int = Field(
-        default=3, ge=1, description="Make this many attempts with each model."
-    )
-    temperatures: Annotated[tuple[Annotated[float, Field(ge=0, le=2)], ...], Commas] = (
-        Field(
-            default=DEFAULT_TEMPERATURES,
-            min_length=1,
-            description="Sample the tries of a model at these temperatures; the last repeats.",
-        )
-    )
-    max_output_tokens: int | None = Field(
-        default=None,
-        ge=1,
-        description="Limit a reply to this many tokens; default: the model's.",
-    )
-    file: Path | None = Field(
-        default=None,
-        description="Read settings and aliases of models from this YAML file (docs/models.md).",
-    )
+    names: ModelNames = Field(default=tuple(DEFAULT_MODELS.split(",")))
+    """Ask these models in turn: NAME, NAME@FORMAT, NAME@AGENT or ARCHITECT+EDITOR."""
+
+    tries: int = Field(default=3, ge=1)
+    """Make this many attempts with each model."""
+
+    temperatures: Temperatures = Field(default=DEFAULT_TEMPERATURES, min_length=1)
+    """Sample the tries of a model at these temperatures; the last repeats."""
+
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    """Limit a reply to this many tokens; default: the model's."""
+
+    file: Path | None = None
+    """Read settings and aliases of models from this YAML file (docs/models.md)."""
 
     def temperature(self, try_: int) -> float:
         """Return the temperature of a model's ``try_`` (from 1); the last one is repeated."""
@@ -153,7 +145,7 @@ class ModelChoice:
         """Return the choice for ``run.json``; ``completed`` with what litellm knows."""
         settings = self.settings_at_server
         if completed:
-            settings = complete_settings(settings, self.name, api_base)
+            settings = Endpoint(self.name, api_base).complete_settings(settings)
         content: dict[str, Any] = {
             "given": self.text,
             "name": self.name,

@@ -10,7 +10,7 @@ from typing import Any
 from swe_retry.core.money import dollars
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.dialects.answer import Tokens
-from swe_retry.llm.registry import load_litellm, price_entry, price_tiers, provider_of
+from swe_retry.llm.registry import Endpoint, load_litellm, price_entry, price_tiers
 
 # Key prefixes of litellm's map: they include the prices of long prompts and of writing a cache,
 # which costs more than plain input.
@@ -103,7 +103,7 @@ def cost_of(
     litellm = load_litellm()
     from litellm.litellm_core_utils.llm_cost_calc.utils import get_service_tier_cost_key
 
-    bare, provider = provider_of(name, None)
+    endpoint = Endpoint(name)
     try:
         # litellm would take the standard price where it knows no other for the tier.
         tier = str(tier or "default").lower()
@@ -114,8 +114,8 @@ def cost_of(
         ):
             return None
         into, out = litellm.cost_per_token(
-            model=bare,
-            custom_llm_provider=provider,
+            model=endpoint.bare_name,
+            custom_llm_provider=endpoint.provider,
             usage_object=raw,
             service_tier=tier,
         )

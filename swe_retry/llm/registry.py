@@ -9,7 +9,8 @@ import gc
 import os
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from swe_retry.core.address import basic_auth
 from swe_retry.core.errors import UserError
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.plaintext import did_you_mean
-from swe_retry.llm.chat import Reminder, Traits
+from swe_retry.llm.chat import Reminder
 from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.wire import watch_clients
 
@@ -119,27 +120,6 @@ def _newest(pattern: str) -> str:
     return f"{provider}/{max(versions)[1]}"
 
 
-def missing_key(name: str, api_base: str | None) -> str | None:
-    """Return the unset environment variable that ``name`` needs, if any."""
-    if api_base:
-        return None
-    litellm = load_litellm()
-    missing = litellm.validate_environment(model=name).get("missing_keys")
-    keys = list(map(str, missing or []))
-    own = key_variable(name, None)
-    if os.environ.get(own) == "":
-        keys.append(own)
-    # Other variables (addresses, regions) have defaults.
-    keys = [key for key in keys if key.endswith("_API_KEY")]
-    return next(iter(keys), None)
-
-
-def key_variable(name: str, api_base: str | None) -> str:
-    """Return the variable that usually has the key for ``name``."""
-    provider = provider_of(name, api_base)[1]
-    return f"{provider.upper()}_API_KEY"
-
-
 @cache
 def price_map_version() -> str:
     """Return the SHA-256 of litellm's price map, from which costs are computed."""
@@ -147,15 +127,6 @@ def price_map_version() -> str:
     spec = find_spec("litellm")
     folder = Path((spec.origin if spec else None) or "").parent
     return sha256_of((folder / _PRICE_MAP).read_bytes())
-
-
-@cache
-def provider_of(name: str, api_base: str | None) -> tuple[str, str]:
-    """Return the name without its provider, and the provider."""
-    if api_base:
-        return name.removeprefix("openai/"), "openai"
-    bare, provider, *_ = load_litellm().get_llm_provider(model=name)
-    return str(bare), str(provider)
 
 
 def map_entry(name: str) -> dict[str, Any]:
@@ -193,130 +164,153 @@ def price_tiers(entry: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry, *tiers]
 
 
-@cache
-def complete_settings(
-    settings: ModelSettings,
-    name: str,
-    api_base: str | None = None,
-) -> ModelSettings:
-    """Return ``settings``, with missing values from litellm's data on ``name``.
+@dataclass(frozen=True)
+class Endpoint:
+    """A model by litellm's name: of its provider, or of the user's server at ``api_base``."""
 
-    None means unknown; whether the model takes a temperature then depends on its value.
-    """
-    entry = map_entry(name)
-    context = _tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
-    if context is None and is_ollama(name, api_base):
-        context = _OLLAMA_WINDOW
-    max_output = _tokens(entry.get("max_output_tokens"))
-    if max_output is None and is_claude(name, api_base):
-        max_output = _CLAUDE_REPLY
-    temperature = None
-    if not entry.get("supports_sampling_params", True):
-        temperature = False
-    # Thinking and prefill exclude each other.
-    prefill = entry.get("supports_assistant_prefill") and not settings.reasoning_effort
-    defaults = ModelSettings(
-        reminder=Reminder.SYSTEM,
-        temperature=temperature,
-        cache_markers=is_claude(name, api_base),  # only marked messages are cached
-        prefill=bool(prefill),
-        tools=entry.get("supports_function_calling"),
-        images=entry.get("supports_vision"),
-        context=context,
-        max_output=max_output,
-    )
-    return settings.or_else(defaults)
+    name: str
+    api_base: str | None = None
 
+    @property
+    def provider(self) -> str:
+        """litellm's name of the provider."""
+        return _provider_and_name(self)[0]
 
-def traits(settings: ModelSettings) -> Traits:
-    """Return the traits of a model with the filled ``settings``."""
-    reminder = settings.reminder or Reminder.SYSTEM
-    return Traits(
-        settings.context, bool(settings.prefill), reminder, bool(settings.images)
-    )
+    @property
+    def bare_name(self) -> str:
+        """The name without its provider."""
+        return _provider_and_name(self)[1]
 
+    @property
+    def is_claude(self) -> bool:
+        return "claude" in self.name.lower() and not self.api_base
 
-@cache  # litellm takes a millisecond, and each call asks
-def accepts_temperature(
-    settings: ModelSettings,
-    name: str,
-    temperature: float,
-    api_base: str | None,
-) -> bool:
-    """Return whether the model with the filled ``settings`` takes ``temperature``."""
-    if settings.temperature is not None:
-        return settings.temperature
-    effort = {}
-    if settings.reasoning_effort:
-        effort["reasoning_effort"] = settings.reasoning_effort
-    if effort and provider_of(name, api_base)[1] == "anthropic":
-        return False  # refuses a temperature with thinking
-    return accepts_options(name, api_base, {"temperature": temperature, **effort})
+    @property
+    def is_ollama(self) -> bool:
+        is_named = self.name.startswith(("ollama/", "ollama_chat/"))
+        return is_named and not self.api_base
 
+    @property
+    def key_variable(self) -> str:
+        """The variable that usually has the key."""
+        return f"{self.provider.upper()}_API_KEY"
 
-def accepts_options(
-    name: str,
-    api_base: str | None,
-    options: Mapping[str, Any],
-) -> bool:
-    """Return whether litellm sends ``options`` to the model; it sends any reasoning effort."""
-    litellm = load_litellm()
-    from litellm.utils import get_optional_params
+    def missing_key(self) -> str | None:
+        """Return the unset environment variable that the model needs, if any."""
+        if self.api_base:
+            return None
+        litellm = load_litellm()
+        missing = litellm.validate_environment(model=self.name).get("missing_keys")
+        keys = list(map(str, missing or []))
+        own = self.key_variable
+        if os.environ.get(own) == "":
+            keys.append(own)
+        # Other variables (addresses, regions) have defaults.
+        keys = [key for key in keys if key.endswith("_API_KEY")]
+        return next(iter(keys), None)
 
-    bare, provider = provider_of(name, api_base)
-    allowed = [name for name in options if name == "reasoning_effort"]
-    try:
-        get_optional_params(
-            model=bare,
-            custom_llm_provider=provider,
-            allowed_openai_params=allowed,
-            **options,
+    def complete_settings(self, settings: ModelSettings) -> ModelSettings:
+        """Return ``settings``, with missing values from litellm's data on the model.
+
+        None means unknown; whether the model takes a temperature then depends on its value.
+        """
+        entry = map_entry(self.name)
+        context = _tokens(entry.get("max_input_tokens") or entry.get("max_tokens"))
+        if context is None and self.is_ollama:
+            context = _OLLAMA_WINDOW
+        max_output = _tokens(entry.get("max_output_tokens"))
+        if max_output is None and self.is_claude:
+            max_output = _CLAUDE_REPLY
+        temperature = None
+        if not entry.get("supports_sampling_params", True):
+            temperature = False
+        prefill = entry.get("supports_assistant_prefill")
+        # Thinking and prefill exclude each other.
+        if settings.reasoning_effort:
+            prefill = False
+        defaults = ModelSettings(
+            reminder=Reminder.SYSTEM,
+            temperature=temperature,
+            cache_markers=self.is_claude,  # only marked messages are cached
+            prefill=bool(prefill),
+            tools=entry.get("supports_function_calling"),
+            images=entry.get("supports_vision"),
+            context=context,
+            max_output=max_output,
         )
-    except litellm.UnsupportedParamsError:
-        return False
-    return True
+        return settings.or_else(defaults)
+
+    def accepts_temperature(self, settings: ModelSettings, temperature: float) -> bool:
+        """Return whether the model with completed ``settings`` takes ``temperature``."""
+        if settings.temperature is not None:
+            return settings.temperature
+        options: dict[str, Any] = {"temperature": temperature}
+        if settings.reasoning_effort:
+            if self.provider == "anthropic":
+                return False  # refuses a temperature with thinking
+            options["reasoning_effort"] = settings.reasoning_effort
+        return self.accepts(options)
+
+    def accepts(self, options: Mapping[str, Any]) -> bool:
+        """Return whether litellm sends ``options`` to the model; it sends any reasoning effort."""
+        litellm = load_litellm()
+        from litellm.utils import get_optional_params
+
+        allowed = [name for name in options if name == "reasoning_effort"]
+        try:
+            get_optional_params(
+                model=self.bare_name,
+                custom_llm_provider=self.provider,
+                allowed_openai_params=allowed,
+                **options,
+            )
+        except litellm.UnsupportedParamsError:
+            return False
+        return True
+
+    @cached_property
+    def reports_usage(self) -> bool:
+        """Whether the provider takes the option that asks a stream for its usage."""
+        litellm = load_litellm()
+        supported = litellm.get_supported_openai_params(self.bare_name, self.provider)
+        return "stream_options" in (supported or ())
+
+    def arguments(self, seconds: float, *, text: bool) -> dict[str, Any]:
+        """Return what litellm is told of model, address and key.
+
+        Raises:
+            UserError: litellm would turn the text into a conversation for this provider.
+        """
+        if text and self.provider not in ("openai", _TEXT):
+            raise UserError(
+                f"{self.name}: {self.provider} has no plain-text completions; "
+                "give --api-base of a server with /v1/completions"
+            )
+        key = os.environ.get("OPENAI_API_KEY") or _NO_KEY
+        name = self.name
+        if text:
+            name = self.bare_name
+        elif self.is_ollama:
+            # litellm would send "ollama/" to /api/generate, as one text without roles.
+            name = f"ollama_chat/{self.bare_name}"
+        arguments: dict[str, Any] = {"model": name}
+        if self.api_base:
+            arguments["api_base"], headers = basic_auth(self.api_base)
+            if headers:
+                arguments["extra_headers"] = headers
+            arguments |= {"custom_llm_provider": "openai", "api_key": key}
+        if text:
+            arguments["custom_llm_provider"] = _TEXT
+            arguments["client"] = _text_client(arguments.get("api_base"), key, seconds)
+        return arguments
 
 
 @cache
-def reports_usage(name: str, api_base: str | None) -> bool:
-    """Return whether the model's provider takes the option that asks a stream for its usage."""
-    bare, provider = provider_of(name, api_base)
-    supported = load_litellm().get_supported_openai_params(bare, provider)
-    return "stream_options" in (supported or ())
-
-
-def endpoint_arguments(
-    name: str,
-    api_base: str | None,
-    seconds: float,
-    *,
-    text: bool,
-) -> dict[str, Any]:
-    """Return what litellm is told of model, address and key.
-
-    Raises:
-        UserError: litellm would turn the text into a conversation for this provider.
-    """
-    bare, provider = provider_of(name, api_base)
-    if text and provider not in ("openai", _TEXT):
-        raise UserError(
-            f"{name}: {provider} has no plain-text completions; "
-            "give --api-base of a server with /v1/completions"
-        )
-    key = os.environ.get("OPENAI_API_KEY") or _NO_KEY
-    if is_ollama(name, api_base):
-        # litellm would send "ollama/" to /api/generate, as one text without roles.
-        name = f"ollama_chat/{bare}"
-    arguments: dict[str, Any] = {"model": bare if text else name}
-    if api_base:
-        arguments["api_base"], headers = basic_auth(api_base)
-        if headers:
-            arguments["extra_headers"] = headers
-        arguments |= {"custom_llm_provider": "openai", "api_key": key}
-    if text:
-        arguments["custom_llm_provider"] = _TEXT
-        arguments["client"] = _text_client(arguments.get("api_base"), key, seconds)
-    return arguments
+def _provider_and_name(endpoint: Endpoint) -> tuple[str, str]:
+    if endpoint.api_base:
+        return "openai", endpoint.name.removeprefix("openai/")
+    name, provider, *_ = load_litellm().get_llm_provider(model=endpoint.name)
+    return str(provider), str(name)
 
 
 def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa: ANN401
@@ -335,14 +329,6 @@ def _text_client(api_base: str | None, key: str, seconds: float) -> Any:  # noqa
         timeout=seconds,
         max_retries=0,
     )
-
-
-def is_claude(name: str, api_base: str | None) -> bool:
-    return "claude" in name.lower() and not api_base
-
-
-def is_ollama(name: str, api_base: str | None) -> bool:
-    return name.startswith(("ollama/", "ollama_chat/")) and not api_base
 
 
 def _tokens(value: object) -> int | None:

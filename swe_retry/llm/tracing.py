@@ -120,8 +120,8 @@ class TracedGate:
     ) -> Reply | None:
         return self.inner.recorded_reply(request_sha256, exchange_sha256)
 
-    def pause(self, seconds: float) -> None:
-        self.inner.pause(seconds)
+    def pause(self, seconds: float, problem: str = "") -> None:
+        self.inner.pause(seconds, problem)
 
     def begin(self, call: PlannedCall) -> str:
         from opentelemetry.trace import set_span_in_context
@@ -142,9 +142,6 @@ class TracedGate:
 
     def note_arrival(self, ticket: str, tokens: int) -> None:
         self.inner.note_arrival(ticket, tokens)
-
-    def note_retry(self, problem: str) -> None:
-        self.inner.note_retry(problem)
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         span = self.spans.pop(ticket)

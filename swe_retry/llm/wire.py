@@ -244,20 +244,18 @@ def watch_clients() -> None:
     async def seen_async(self: Any, request: Any, **options: Any) -> httpx.Response:  # noqa: ANN401
         wire = _CURRENT.get() or Wire()
         _stay(request, options)
-        if options.get("stream"):
-            with wire.request():
-                response = await send_async(self, request, **options)
-            wire.note(str(response.url), response.status_code, response.headers)
-            return response
+        reads_parts = options.pop("stream", False)
         streamed = None
-        if _CURRENT.get():
+        if _CURRENT.get() and not reads_parts:
             streamed = _ask_for_stream(request, reports_usage=wire.reports_usage)
         if streamed and _endpoint_of(streamed) in unstreamed:
             streamed = None
         for tried in filter(None, (streamed, request)):
             with wire.request():
-                response = await send_async(self, tried, **{**options, "stream": True})
+                response = await send_async(self, tried, stream=True, **options)
             wire.note(str(response.url), response.status_code, response.headers)
+            if reads_parts:
+                break
             await _read(response, wire)
             refused = refuses_streams(response.status_code, response.content)
             if tried is request or not refused:

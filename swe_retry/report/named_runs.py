@@ -7,7 +7,7 @@ from pathlib import Path
 
 from swe_retry.core.errors import DamagedFileError, UserError
 from swe_retry.core.plaintext import Say
-from swe_retry.core.settings import Layer, SourcedValue
+from swe_retry.core.sources import Layer, SourcedValue
 from swe_retry.record.keys import RUN_FILE
 from swe_retry.record.store import RunStore
 

@@ -24,10 +24,9 @@ from swe_retry.core.plaintext import Say, one_line, quantity
 from swe_retry.core.untrusted import read_object
 from swe_retry.instances.adapters.adapter import Row
 from swe_retry.record.description import Run
-from swe_retry.record.evidence import BeliefFit, Evidence
 from swe_retry.record.keys import RESULTS_FILE, STATS_FILE
 from swe_retry.record.layouts import flat_trajectory
-from swe_retry.record.records import Attempt, Values
+from swe_retry.record.records import Values
 from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import HARNESS_VERSION
@@ -246,13 +245,8 @@ def compare_choice(
 ) -> Iterator[Difference]:
     winner = trajectory.get("winner")
     config = result.config or {}
-    choice = chosen_again(
-        result.attempts,
-        winner,
-        result.evidence,
-        result.fit,
-        require_tests=bool(config.get("require_tests")),
-    )
+    require_tests = bool(config.get("require_tests"))
+    choice = choose_again(result, winner, require_tests=require_tests)
     recorded = {
         "winner": winner,
         "status": str(result.status),
@@ -268,26 +262,18 @@ def compare_choice(
         yield path, f"the choice from the recorded outcomes: {difference}"
 
 
-def chosen_again(
-    attempts: Sequence[Attempt],
-    winner: int | None,
-    evidence: Evidence | None,
-    fit: BeliefFit | None,
-    *,
-    require_tests: bool,
+def choose_again(
+    result: InstanceResult, winner: int | None, *, require_tests: bool
 ) -> CandidateChoice:
-    """Return the choice among ``attempts``, given the trajectory's ``winner``.
+    """Return the choice among a result's attempts, given the trajectory's ``winner``.
 
     Files before 0.13 do not say of attempts with failed edits whether the patch applied; such a
     candidate is excluded if that explains the winner.
     """
-    candidates = list(attempts)
+    candidates = list(result.attempts)
     while True:
         choice = choose_by_evidence(
-            candidates,
-            evidence,
-            fit,
-            require_tests=require_tests,
+            candidates, result.evidence, result.fit, require_tests=require_tests
         )
         best = choice.winner
         if best is None or best.attempt == winner:
@@ -296,7 +282,7 @@ def chosen_again(
             break
         position = candidates.index(best)
         candidates[position] = best.but(applies=False)
-    return finish_choice(choice, attempts)
+    return finish_choice(choice, result.attempts)
 
 
 def compare_ledger(store: RunStore, run: RunData) -> Iterator[Difference]:

@@ -108,34 +108,28 @@ class Snapshot:
             raise ValueError(f"{folder} is not a snapshot: {error!r}") from error
 
 
-@dataclass(frozen=True)
-class Snapshots:
-    """One snapshot per (repository, commit), made on first use and kept in ``root``."""
+def get_snapshot(
+    root: Path, mirror: Path, repo: str, commit: str, bug: str = ""
+) -> Snapshot:
+    """Return the snapshot of ``commit``, made on first use and kept in ``root``.
 
-    root: Path
+    Safe with concurrent calls and kills. With ``bug``, a patch, it is the snapshot of a new commit
+    that has it applied.
+    """
+    name = commit
+    if bug:
+        name += f"-{sha256_of(bug)[:16]}"
+    folder = root / repo.replace("/", "__")
+    target = folder / name
+    snapshot = _read_snapshot(target)
+    if snapshot is not None:
+        return snapshot
+    from filelock import FileLock  # it loads asyncio
 
-    def get(self, mirror: Path, repo: str, commit: str, bug: str = "") -> Snapshot:
-        """Return the snapshot of ``commit``; safe with concurrent calls and kills.
-
-        With ``bug``, a patch, it is the snapshot of a new commit that has it applied.
-        """
-        name = commit
-        if bug:
-            name += f"-{sha256_of(bug)[:16]}"
-        folder = self.root / repo.replace("/", "__")
-        target = folder / name
-        snapshot = _read_snapshot(target)
-        if snapshot is not None:
-            return snapshot
-        from filelock import FileLock  # it loads asyncio
-
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{target}.lock"):
-            # Another process may have made it meanwhile.
-            snapshot = _read_snapshot(target)
-            if snapshot is None:
-                snapshot = _make_snapshot(mirror, commit, target, bug)
-            return snapshot
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):
+        # Another process may have made it meanwhile.
+        return _read_snapshot(target) or _make_snapshot(mirror, commit, target, bug)
 
 
 def _read_snapshot(folder: Path) -> Snapshot | None:

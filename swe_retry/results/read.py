@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from swe_retry.core.errors import UserError
 from swe_retry.core.untrusted import damage_at
 from swe_retry.instances.adapters.adapter import Row
-from swe_retry.instances.split import derived_image, instance_id_of, split_row
+from swe_retry.instances.instance import derived_image
+from swe_retry.instances.split import instance_id_of, split_row
 from swe_retry.record.description import Run
 from swe_retry.record.patches import patch_paths
 from swe_retry.record.records import Word
@@ -113,14 +114,10 @@ def read_run(store: RunStore, rows: Iterable[Row] = ()) -> RunData:
     )
     if not run.is_evaluated:
         # Empty predictions alone would be a score of 0 %.
-        instances = list(map(_without_presumption, run.instances))
+        for position, instance in enumerate(instances):
+            if not instance.may_resolve:
+                instances[position] = instance.but(verdict=None)
     return replace(run, instances=tuple(instances))
-
-
-def _without_presumption(instance: InstanceData) -> InstanceData:
-    if instance.may_resolve:
-        return instance
-    return instance.but(verdict=None)
 
 
 class _RowFacts(BaseModel):

@@ -171,7 +171,6 @@ def _instance_records(run: RunData) -> tuple[InstanceRecord, ...]:
     for instance in run.instances:
         winner = instance.winner
         verdict = instance.verdict
-        winner = instance.winner
         is_evaluated = verdict is not None and verdict.conclusive
         records[instance.instance_id] = InstanceRecord(
             run=run.name,

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StrictStr, ValidationError, computed_field
 
@@ -19,13 +16,15 @@ from swe_retry.core.hashing import fitting_name
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.untrusted import damage_at, invalid, read_object
-from swe_retry.instances.split import Evaluation
 from swe_retry.llm.chat import AnyText
 from swe_retry.record.keys import quoted_name
 from swe_retry.record.patches import patch_paths
 from swe_retry.record.records import Recorded
 from swe_retry.record.store import RunStore
 from swe_retry.results.predictions import OTHERS, Prediction
+
+if TYPE_CHECKING:
+    from swe_retry.instances.split import Evaluation
 
 # The files of one evaluation, as swebench names them.
 OUTPUT_FILE, REPORT_FILE, PATCH_FILE = "test_output.txt", "report.json", "patch.diff"
@@ -35,36 +34,10 @@ BY_SWEBENCH = ("docker", "modal")
 OFFICIAL_TOOLS = ("multi-swe-bench", "sb-cli")
 """Evaluators that run the official program of another task set, or swebench's own service.
 
-The classes are in ``reports/evaluation/official.py``.
+The classes are in ``swe_retry.report.evaluation.official``.
 """
 MANUAL_TOOLS = ("pro", "live", "live-python", "rebench", "rebench-v2", "gym", "smith")
 """Official programs that users run themselves; version 0.12 ran them and saved their verdicts."""
-
-
-@dataclass(frozen=True)
-class SwebenchLogs:
-    """swebench's logs below ``root``; the parents of an instance's folder differ by version."""
-
-    root: Path
-
-    @cached_property
-    def _folders(self) -> Mapping[str, Sequence[Path]]:
-        folders = defaultdict(list)
-        for path in sorted(self.root.glob(f"**/{PATCH_FILE}")):
-            folders[path.parent.name].append(path.parent)
-        return folders
-
-    def of(self, instance_id: str, patch: str) -> list[Path]:
-        """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
-        expected = patch.encode("utf-8", "surrogateescape").strip()
-        folders = []
-        for folder in self._folders.get(instance_id, ()):
-            with suppress(OSError):
-                if (folder / PATCH_FILE).read_bytes().strip() == expected:
-                    folders.append(folder)
-        return folders
-
-
 # Bytes of the name of a log, with 9 for its ending.
 _LONGEST = 246
 

@@ -15,13 +15,7 @@ from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.prices import cheapest_price, cost_bound, dearest_price
-from swe_retry.llm.registry import (
-    complete_settings,
-    key_variable,
-    map_entry,
-    missing_key,
-    provider_of,
-)
+from swe_retry.llm.registry import Endpoint, map_entry
 from swe_retry.llm.servers import ServedModel
 from swe_retry.runner.envfile import where_keys_go
 from swe_retry.runner.options import RunBasics
@@ -47,7 +41,7 @@ def check_models(config: RunBasics) -> None:
     address = config.settings.calls.api_base
     lacking = {}
     for model in config.live_models:
-        key = missing_key(model.name, address)
+        key = Endpoint(model.name, address).missing_key()
         if key:
             lacking[f"{model.text} needs {key}"] = True
     if lacking:
@@ -72,7 +66,8 @@ def check_known_models(config: RunBasics) -> None:
         _check_tools(model, config)
     _check_prices(config)
     for model in config.live_models:
-        settings = complete_settings(model.settings_at_server, model.name, address)
+        endpoint = Endpoint(model.name, address)
+        settings = endpoint.complete_settings(model.settings_at_server)
         limit = config.settings.models.max_output_tokens
         unlimited = cost_bound(model.name, money.prices.get(model.name), 0, None)
         is_bound = limit or settings.max_output or unlimited is not None
@@ -81,7 +76,7 @@ def check_known_models(config: RunBasics) -> None:
                 f"the longest reply of {model.text} is unknown, so a budget in dollars cannot "
                 "hold: give --set models.max_output_tokens=N"
             )
-        if missing_key(model.name, address):
+        if endpoint.missing_key():
             continue  # without it no request can be made
         quiet = LiteLLMModel(
             model.name,
@@ -102,7 +97,7 @@ def key_variables(config: RunBasics) -> list[str]:
     A server of the user may need none, so only a process that has one tells that it does.
     """
     address = config.settings.calls.api_base
-    names = {key_variable(model.name, address) for model in config.live_models}
+    names = {Endpoint(m.name, address).key_variable for m in config.live_models}
     return sorted(name for name in names if os.environ.get(name))
 
 
@@ -135,7 +130,7 @@ def _check_addresses(config: RunBasics) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
     if config.settings.calls.api_base:
         return
-    providers = {provider_of(model.name, None)[1] for model in config.live_models}
+    providers = {Endpoint(model.name).provider for model in config.live_models}
     if "openai" not in providers:
         return
     for name in _OPENAI_ADDRESSES:
@@ -155,7 +150,7 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
         )
     if is_outside(model.edit_format):
         return
-    settings = complete_settings(model.settings, model.name, address)
+    settings = Endpoint(model.name, address).complete_settings(model.settings)
     if getattr(get_format(model.edit_format), "tools", ()) and settings.tools is False:
         raise UserError(f"{model.text} cannot call functions; use @diff or @whole")
 

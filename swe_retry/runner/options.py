@@ -28,14 +28,13 @@ from swe_retry.llm.model_settings import (
 from swe_retry.llm.options import ModelChoice, names_of
 from swe_retry.llm.prices import FREE
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.llm.registry import is_ollama, provider_of
+from swe_retry.llm.registry import Endpoint
 from swe_retry.llm.servers import ask_server, ollama_address
 from swe_retry.record.keys import is_safe_name
 from swe_retry.record.versions import HARNESS_VERSION
 from swe_retry.runner.calls.rate_limiter import Calls, Rates
 from swe_retry.runner.settings import CommonSettings, Spending, make_rates
 
-OUT = ("--out", "-o")
 _WORKERS = 4
 _PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
@@ -265,8 +264,9 @@ def ask_servers(
     names = {}
     for model in models:
         for part in model.parts:
-            if address or is_ollama(part.name, None):
-                names[part.name] = provider_of(part.name, address)[0]
+            endpoint = Endpoint(part.name, address)
+            if address or endpoint.is_ollama:
+                names[part.name] = endpoint.bare_name
     if calls.replay is not None or not names:
         return tuple(models)
     stated = ask_server(

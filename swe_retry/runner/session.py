@@ -25,7 +25,7 @@ from swe_retry.core.money import range_words
 from swe_retry.core.plaintext import Say
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.core.untrusted import read_object
-from swe_retry.llm.registry import provider_of
+from swe_retry.llm.registry import Endpoint
 from swe_retry.record.manifest import (
     check_differences,
     check_remains,
@@ -341,7 +341,7 @@ def make_coordinator(
     """Return the coordinator, charged with the calls in the ledger; calls left open are ended."""
     calls = config.settings.calls
     providers = {
-        provider_of(model.name, calls.api_base)[1] for model in config.live_models
+        Endpoint(model.name, calls.api_base).provider for model in config.live_models
     }
     coordinator = CallCoordinator(
         journals=store.journals,

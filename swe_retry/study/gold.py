@@ -1,4 +1,4 @@
-"""``report.py gold``: find out which instances this machine can judge.
+"""What ``report.py gold`` does: find out which instances this machine can judge.
 
 The gold patch of each instance and an empty one are evaluated in rounds, as predictions are.
 """
@@ -9,24 +9,20 @@ import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
 from pydantic import ValidationError
 
-from swe_retry.core.atomic import check_folder, write_json_atomic
+from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.plaintext import Say, one_line, quantity
-from swe_retry.core.settings import CommandLine, SettingFlag, SourcedValue, command
 from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.dataset import DatasetIdentity
-from swe_retry.instances.selection import Instances, created_between
+from swe_retry.instances.selection import created_between
 from swe_retry.instances.split import split_row
 from swe_retry.instances.validity import VALIDITY_FIX, VALIDITY_SCHEMA, Validity
-from swe_retry.launch.cli import EnvFileOption
 from swe_retry.record.description import DatasetFacts, Run
 from swe_retry.record.keys import SafeKey
 from swe_retry.record.manifest import timestamp
@@ -35,13 +31,7 @@ from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
 from swe_retry.record.versions import versions
 from swe_retry.report.evaluation.evaluate import RunEvaluation
-from swe_retry.report.evaluation.evaluation_settings import (
-    EVALUATOR_FLAG,
-    OPTIONS,
-    WORKERS_FLAG,
-    EvaluationRoot,
-    EvaluatorKind,
-)
+from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind, GoldSettings
 from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator, Tasks
 from swe_retry.report.evaluation.grading import failed_tests, failure_cause
 from swe_retry.results.predictions import Prediction
@@ -119,49 +109,6 @@ class ValidityFile(Recorded):
     instances: dict[SafeKey, InstanceTrials]
 
 
-class GoldSettings(EvaluationRoot):
-    """All that ``report.py gold`` is told."""
-
-    instances: Instances = Instances()
-
-
-FLAGS = (
-    EVALUATOR_FLAG,
-    WORKERS_FLAG,
-    SettingFlag("instances.ids", "--instances", "ID,ID", OPTIONS),
-    SettingFlag("instances.filter", "--filter", "REGEX", OPTIONS),
-    SettingFlag("instances.slice", "--slice", "A:B", OPTIONS),
-)
-
-
-@command(GoldSettings, FLAGS)
-def main(
-    line: CommandLine[GoldSettings],
-    dataset: Annotated[
-        str | None, typer.Argument(help="Evaluate the patches of this data set.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Argument(help="Write what they show to this file.")
-    ] = None,
-    repeat: Annotated[
-        int, typer.Option(min=1, help="Evaluate each patch this often.")
-    ] = 3,
-    env_file: EnvFileOption = None,
-) -> int:
-    """Find out which instances this machine can judge, by their gold and empty patches."""
-    if line.asks_for_list:
-        line.prints(line.load(), dataset)
-        return 0
-    if dataset is None or file is None:
-        raise UserError("usage: report.py gold DATASET FILE")
-    name = SourcedValue("DATASET", dataset)
-    settings = line.load(fixed={"evaluation.dataset": name})
-    check_folder("folders.cache", settings.folders.cache)
-    # Such a command takes hours, and its lines are often sent to a file.
-    say = partial(print, flush=True)
-    return gold_command(settings, file, repeat, say)
-
-
 def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> int:
     """Evaluate gold and empty patches; return 1 if an instance could not be evaluated."""
     path = path.expanduser().resolve()
@@ -177,7 +124,7 @@ def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> i
     with run_lock(store.logs, "FILE"):
         dataset = requested.dataset
         instances = created_between(dataset.instances(), chosen.since, chosen.until)
-        selected = chosen.selection.apply(instances)
+        selected = chosen.select(instances)
         names = [instance.instance_id for instance in selected]
         content = initial_content(
             path,

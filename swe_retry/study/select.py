@@ -1,4 +1,4 @@
-"""Choose among the candidates of runs by scripts: ``report.py select RUN…``.
+"""What ``report.py select`` does: choose among the candidates of runs by scripts.
 
 The runs may be of any harness. No verdict is read: what is chosen depends on the issue, the
 repository at its base commit, and the patches alone.
@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from swe_retry.attempts.benchmark import InstanceBenchmark, make_services
-from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.config import RunConfig, validate_config
 from swe_retry.attempts.recorded import (
     CandidateModels,
     PatchAgent,
@@ -26,82 +23,20 @@ from swe_retry.attempts.recorded import (
 )
 from swe_retry.attempts.services import Services
 from swe_retry.attempts.solve import InstanceJob
-from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, one_line
-from swe_retry.core.settings import CommandLine, Layer, command, of_texts
 from swe_retry.foreign.recognise import read_any
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.launch.cli import EnvFileOption
 from swe_retry.record.evidence import Evidence
-from swe_retry.record.places import find_run
 from swe_retry.record.records import Origin
 from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
-from swe_retry.report.named_runs import runs_and_filters
 from swe_retry.runner.checks import check_folders, check_models
 from swe_retry.runner.jobs import WorkerAccess
 from swe_retry.runner.modelsource import ReplayedModels, replay_folder
 from swe_retry.runner.session import start_run
-from swe_retry.study.matrix import matrix_command
 
 _NAME = "selected"
-
-
-FLAGS = flags_of(
-    "models.names",
-    "calls.api_base",
-    "budget.usd",
-    "instances.dataset",
-    "folders.run",
-    "scale.workers",
-)
-# Attempts are not made, only chosen from: all of them.
-_FIXED = of_texts(RunSettings, ["choice.select=evidence", "choice.stop=all"])
-
-
-@command(RunSettings, FLAGS)
-def main(
-    line: CommandLine[RunSettings],
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            parser=find_run,
-            help="Choose among the candidates of these runs, of any harness.",
-            show_default=False,
-        ),
-    ] = None,
-    matrix: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Choose from the results of scripts in this file of JSON lines; call no model.",
-        ),
-    ] = None,
-    env_file: EnvFileOption = None,
-) -> int:
-    """Choose among the candidates of runs by scripts that models write for each issue."""
-    if line.asks_for_list:
-        runs, filters = runs_and_filters(runs or ())
-        line.prints(line.load(_recorded_dataset(runs), _FIXED), filters)
-        return 0
-    if matrix is not None:
-        if runs:
-            raise UserError("--matrix takes no run; leave the runs or the option out")
-        return matrix_command(matrix, line.load({}, _FIXED).choice.right, print)
-    if not runs:
-        raise UserError("no run given; usage: report.py select RUN… --models NAME,…")
-    settings = line.load(_recorded_dataset(runs), _FIXED)
-    return select_command(runs, make_configuration(settings), print)
-
-
-def _recorded_dataset(runs: Sequence[Path]) -> Layer:
-    if not runs or not runs[0].is_dir():
-        return {}
-    described = RunStore.of_folder(runs[0]).read_run()
-    dataset = described.setting("instances.dataset") or ""
-    return of_texts(RunSettings, [f"instances.dataset={dataset}"])
 
 
 def select_command(runs: Sequence[Path], config: RunConfig, say: Say) -> int:
@@ -140,7 +75,7 @@ def select_command(runs: Sequence[Path], config: RunConfig, say: Say) -> int:
         store,
         say,
         dataset,
-        selected=settings.selection.apply(instances),
+        selected=settings.select(instances),
         candidates=candidates,
     )
     check_folders(config)

@@ -27,7 +27,7 @@ from swe_retry.frameworks import OF_PYTHON, Runner
 from swe_retry.frameworks.commands import file_command, reporting_command
 from swe_retry.frameworks.shell import Read
 from swe_retry.frameworks.support import BaseTree
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.testing.origins import Statements
 from swe_retry.testing.related import directive
 from swe_retry.testing.testlogs import (

@@ -13,8 +13,8 @@ from swe_retry.core.atomic import write_text_atomic
 from swe_retry.core.plaintext import some
 from swe_retry.environments.base import BrokenEnvironmentError
 from swe_retry.environments.local.buildsteps import error_line
-from swe_retry.environments.local.venvs import find_python, no_python
-from swe_retry.instances.split import Instance
+from swe_retry.environments.local.toolchains import find_python, no_python
+from swe_retry.instances.instance import Instance
 from swe_retry.testing.project import NO_SPEC
 from swe_retry.testing.suite import RegressionTests
 from swe_retry.testing.testlogs import failed_test_names, passing_tests

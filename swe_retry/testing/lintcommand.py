@@ -24,8 +24,8 @@ from swe_retry.core.plaintext import Say, one_line
 from swe_retry.core.processes import CommandResult
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Session, run_once
-from swe_retry.environments.local.venvs import find_python
-from swe_retry.instances.split import Instance
+from swe_retry.environments.local.toolchains import find_python
+from swe_retry.instances.instance import Instance
 
 # No end in time, and a shell's codes for no such command.
 _NOT_STARTED = (None, 126, 127)

@@ -24,11 +24,10 @@ from swe_retry.environments.base import (
     VenvSpec,
 )
 from swe_retry.frameworks.shell import Read
-from swe_retry.instances.instance import Commands
-from swe_retry.instances.split import ImageLayout, Instance, Spec
+from swe_retry.instances.instance import Commands, ImageLayout, Instance, Spec
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshot, Snapshots
+from swe_retry.repositories.snapshot import Snapshot, get_snapshot
 
 _FILES: dict[str, dict[str, list[str]]] = read_yaml(__file__, "requirements.yaml")
 _SERVERS: dict[str, dict[str, Any]] = read_yaml(__file__, "servers.yaml")
@@ -64,10 +63,11 @@ def hide_image_names(text: str, instances: Iterable[Instance]) -> str:
     return text
 
 
-def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Snapshots) -> Snapshot:
+def snapshot_of(instance: Instance, mirrors: Mirrors, snapshots: Path) -> Snapshot:
     """Return the commit that attempts at ``instance`` start from; raises as ``Mirrors.get``."""
     mirror = mirrors.get(instance.repo, instance.base_commit)
-    return snapshots.get(
+    return get_snapshot(
+        snapshots,
         mirror,
         instance.repo,
         instance.base_commit,

@@ -123,6 +123,7 @@ class RelatedTests:
         changes = self._changes_together(source)
         packages = [_words([part]) for part in module[:-1]]
         module_words = _words(module[:-1])
+        title_words = set(_words([self.title]))
         scores = {}
         for test, (folder, stem) in self._tests.items():
             if folder[: len(package)] == package:
@@ -132,7 +133,7 @@ class RelatedTests:
             if stem in packages:
                 score += _PACKAGE
             is_around = folder == module_words[: len(folder)]
-            if stem and is_around and self._title_words.issuperset(stem):
+            if stem and is_around and title_words.issuperset(stem):
                 score += _NAMED
             if not folder and len(module) == 1:
                 score += _NEAR
@@ -160,10 +161,6 @@ class RelatedTests:
             for test in tests:
                 counts[test] += 1 / len(tests)
         return counts
-
-    @cached_property
-    def _title_words(self) -> frozenset[str]:
-        return frozenset(_words([self.title]))
 
     @cached_property
     def _tests(self) -> Mapping[str, tuple[list[str], list[str]]]:

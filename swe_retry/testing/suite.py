@@ -18,7 +18,7 @@ from swe_retry.environments.base import Prepared, Session, Setup
 from swe_retry.frameworks import OF_PYTHON, SUPPORT, Runner, may_hold_tests
 from swe_retry.frameworks.commands import find_runner, takes_arguments
 from swe_retry.frameworks.shell import Read
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.testing.baselines import (
     ALL_TESTS,
     Baseline,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -38,7 +39,7 @@ from swe_retry.frameworks.results import (
     limit_lines,
     worst_statuses,
 )
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.testing.origins import Statements, split_statements, with_statements
 
 _SCRIPT = """{command} --junitxml=/tmp/{token}.xml
@@ -190,14 +191,6 @@ LogParser = Callable[[str, Any], dict[str, str]]
 
 
 @dataclass(frozen=True)
-class _TestSpec:
-    """Stands in for the test specification, which swebench's parsers for Python ignore."""
-
-    repo: str
-    version: str
-
-
-@dataclass(frozen=True)
 class TestRun:
     """The output of a runner and its results.
 
@@ -260,8 +253,7 @@ def read_run(
     parsers = _registry()
     usual = SUPPORT[runner].swebench_parser
     parse = parsers.get(instance.log_parser or usual, parsers[usual])
-    specification = _TestSpec(instance.repo, instance.version)
-    parsed = parse(one_per_line(text), specification)
+    parsed = parse(one_per_line(text), _specification(instance))
     results = cross_check(parsed, text)
     return TestRun(output, results, stated=stated)
 
@@ -294,11 +286,15 @@ def _results_by_set(log: str, instance: Instance) -> dict[str, str]:
     parse = _registry().get(instance.log_parser)
     if parse is None:
         return {}
-    specification = _TestSpec(instance.repo, instance.version)
     try:
-        return dict(parse(limited_output(log), specification))
+        return dict(parse(limited_output(log), _specification(instance)))
     except (ValueError, LookupError, TypeError, AttributeError, SyntaxError):
         return {}
+
+
+def _specification(instance: Instance) -> SimpleNamespace:
+    """Return what stands in for the specification, which parsers for Python ignore."""
+    return SimpleNamespace(repo=instance.repo, version=instance.version)
 
 
 @cache

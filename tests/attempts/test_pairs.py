@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
-from swe_retry.cli.command_line import make_configuration
+from swe_retry.cli.configuration import make_configuration
 from swe_retry.core.errors import UserError
-from swe_retry.core.settings import SourcedValue, check_settings, merge_layers
+from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.model_settings import our_settings
 from swe_retry.runner.calls.budget import BudgetLimits

@@ -21,7 +21,7 @@ from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.patches import submittable_patch
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.patches import take_patch
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from swe_retry.testing.testconfig import (
     ConfigurationEdits,
     TestCommand,
@@ -162,8 +162,8 @@ def mirror_with_submodule(root: Path) -> tuple[Path, str]:
 
 def test_files_in_submodules_are_refused(tmp_path: Path) -> None:
     mirror, commit = mirror_with_submodule(tmp_path)
-    snapshots = Snapshots(tmp_path / "snapshots")
-    snapshot = snapshots.get(mirror, "demo/textkit", commit)
+    snapshots = tmp_path / "snapshots"
+    snapshot = get_snapshot(snapshots, mirror, "demo/textkit", commit)
     assert snapshot.submodules == ("sub",)
     tree = make_checkout(snapshot, tmp_path / "checkout")
     tree.settle()

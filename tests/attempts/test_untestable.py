@@ -16,7 +16,7 @@ from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import BrokenEnvironmentError, EnvironmentKind
 from swe_retry.environments.local.environment import LocalEnvironment
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.instances.split import Spec
+from swe_retry.instances.instance import Spec
 from swe_retry.testing.health import check_sample
 from swe_retry.testing.project import project_of
 from swe_retry.testing.suite import RegressionTests

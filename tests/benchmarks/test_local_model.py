@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -19,7 +20,7 @@ from exercises.tests.support.exercism import (
     needs_bubblewrap,
     six,
 )
-from swe_retry.launch.cli import run_cli
+from swe_retry.launch.program import Program
 from swe_retry_exercises.exercism.catalog import Exercise
 from tests.support import WITH_EXERCISES, write_files
 from tests.support.provider import Answer
@@ -151,8 +152,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 
 
 def run(server: str, out: Path, *options: object) -> int:
-    argv = ["--server", server, "--out", str(out), *map(str, options)]
-    return run_cli(main, "benchmarks.local_model", arguments=argv)
+    argv = ["local_model", "--server", server, "--out", str(out), *map(str, options)]
+    with patch.object(sys, "argv", argv):
+        return Program(default=main).main()
 
 
 @pytest.mark.run

@@ -25,7 +25,7 @@ from swe_retry.attempts.config import (
 from swe_retry.cli.harness import main as harness
 from swe_retry.core.processes import without_secrets
 from swe_retry.core.redaction import DOTENV_VARIABLE, Redactor
-from swe_retry.core.settings import check_settings, of_texts
+from swe_retry.core.sources import check_settings, of_texts
 from swe_retry.environments.base import ResourceLimits
 from swe_retry.environments.choice import make_environment
 from swe_retry.environments.local.environment import LocalEnvironment

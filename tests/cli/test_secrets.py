@@ -15,7 +15,7 @@ import pytest
 
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.redaction import Redactor
-from swe_retry.launch.cli import run_cli
+from swe_retry.launch.program import Program
 from swe_retry.llm.provider_errors import translate_error
 from swe_retry.llm.registry import load_litellm
 from swe_retry.llm.wire import Wire
@@ -70,7 +70,7 @@ def test_no_exception_shows_a_secret(
         ValueError: 1,
     }
     for kind, code in codes.items():
-        assert run_cli(failing_command(kind), "harness.py") == code
+        assert Program(default=failing_command(kind)).main() == code
         printed = capsys.readouterr()
         assert "refused: [MY_API_KEY]" in printed.err
         assert "SENTINEL" not in printed.err + printed.out

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from swe_retry.core.settings import Section, SourcedValue, check_settings, settings_of
+from swe_retry.core.settings import Section, settings_of
+from swe_retry.core.sources import SourcedValue, check_settings
 from swe_retry.runner.settings import CommonSettings
 from tests.support.programs import programs
 
 
 def roots() -> Iterator[type[Section]]:
     """Yield the settings of all commands."""
-    for program in programs():
-        commands = [*program.subcommands.values()]
-        if program.default:
-            commands.append(program.default)
-        for command in commands:
-            import_module(command.module)
+    assert list(programs())  # all commands are imported
     subclasses: list[type[Section]] = [Section]
     while subclasses:
         root = subclasses.pop()

@@ -11,21 +11,18 @@ import typer
 from pydantic import Field
 
 from swe_retry.core.settings import (
-    CommandLine,
     Commas,
     Folder,
     Pairs,
     Section,
-    SettingFlag,
     SplitLines,
     chosen_settings,
-    command,
-    of_texts,
-    setting_lines,
     settings_of,
     values_of,
 )
-from swe_retry.launch.cli import run_cli
+from swe_retry.core.sources import of_texts
+from swe_retry.launch.flags import CommandLine, SettingFlag, setting_lines
+from swe_retry.launch.program import Program, command
 
 
 class Calls(Section):
@@ -89,7 +86,7 @@ class Started:
                 self.lines = list(setting_lines(self.settings, FLAGS, word))
 
         self.patch.setattr(sys, "argv", ["solve.py", *words])
-        return run_cli(main, "solve.py")
+        return Program(default=main).main()
 
 
 @pytest.fixture

@@ -25,10 +25,10 @@ from swe_retry.environments.local.bubblewrap import (
 from swe_retry.environments.local.confinement import Confined, Confinement, cgroups_work
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from swe_retry.testing.project import project_of
 from tests.fixtures import ShareVenvs
 from tests.support.environments import FOLDER_LIMITS as FOLDER_LIMITS
@@ -58,7 +58,7 @@ def demo(
     commit = instance.base_commit
     mirrors = Mirrors(build_mirrors(cache / "demo-mirrors"))
     mirror = mirrors.get(repo, commit)
-    snapshot = Snapshots(cache / "snapshots").get(mirror, repo, commit)
+    snapshot = get_snapshot(cache / "snapshots", mirror, repo, commit)
     root = tmp_path_factory.mktemp("hostile") / "tree"
     return instance, make_checkout(snapshot, root)
 

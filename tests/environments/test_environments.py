@@ -27,7 +27,7 @@ from swe_retry.environments.docker.engine import connect, engine_answers
 from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.environments.local.environment import LocalEnvironment, LocalSession
-from swe_retry.instances.split import Instance, Spec
+from swe_retry.instances.instance import Instance, Spec
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.testing.project import project_of
 from tests.fixtures import ShareVenvs, an_instance

@@ -24,7 +24,7 @@ from swe_retry.environments.local.confinement import (
     missing_limits,
 )
 from swe_retry.environments.local.environment import LocalSession
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.testing.suite import RegressionTests
 from swe_retry.testing.testsettings import TestChoice, Tests

@@ -20,7 +20,7 @@ from swe_retry.environments.local.confinement import (
     limited_group,
     remove_groups,
 )
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.testing.project import project_of
 from tests.support.environments import IMAGE, LIMITS

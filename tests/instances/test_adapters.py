@@ -9,13 +9,8 @@ import pytest
 from swe_retry.core.errors import UserError
 from swe_retry.instances.adapters import ADAPTERS, adapter_of
 from swe_retry.instances.adapters.adapter import date_of
-from swe_retry.instances.split import (
-    ImageLayout,
-    Instance,
-    instance_id_of,
-    reverse_patch,
-    split_row,
-)
+from swe_retry.instances.instance import ImageLayout, Instance
+from swe_retry.instances.split import instance_id_of, reverse_patch, split_row
 from tests.support.task_sets import (
     BASE,
     GOLD,

@@ -11,9 +11,9 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.instances.instance import bare_command, bare_setup
-from swe_retry.instances.selection import Selection, created_between, read_ids
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Instance, bare_command, bare_setup
+from swe_retry.instances.selection import Instances, created_between, read_ids
+from swe_retry.instances.split import split_row
 from swe_retry.repositories.names import DatasetName
 from tests.fixtures import an_instance
 
@@ -189,20 +189,20 @@ def test_selection(tmp_path: Path) -> None:
     instances = [an_instance(instance_id=f"a__b-{n}") for n in range(10)]
 
     def ids(**values: Any) -> str:
-        return last_letters(Selection(**values).apply(instances))
+        return last_letters(Instances(**values).select(instances))
 
     assert ids() == "0123456789"
     assert ids(ids=("a__b-3", "a__b-1")) == "31"
-    assert ids(pattern="[02]$") == "02"
-    assert ids(part="2:4") == "23"
-    assert ids(part="-2:") == "89"
-    shuffled = ids(seed=1)
-    assert ids(seed=1) == shuffled
-    assert ids(seed=2) != shuffled
+    assert ids(filter="[02]$") == "02"
+    assert ids(slice="2:4") == "23"
+    assert ids(slice="-2:") == "89"
+    shuffled = ids(shuffle=1)
+    assert ids(shuffle=1) == shuffled
+    assert ids(shuffle=2) != shuffled
     for values in (
         {"ids": ("nope",)},
-        {"pattern": "("},
-        {"part": "1"},
+        {"filter": "("},
+        {"slice": "1"},
     ):
         with pytest.raises(UserError):
             ids(**values)

@@ -16,10 +16,10 @@ from swe_retry.core.git import git
 from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
-from swe_retry.instances.split import Instance, TestSetup, split_row
+from swe_retry.instances.instance import Instance, TestSetup
+from swe_retry.instances.split import split_row
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.project import hide_image_names, project_of, snapshot_of
 from swe_retry.testing.suite import RegressionTests
 from swe_retry.testing.testsettings import TestChoice, Tests
@@ -87,7 +87,7 @@ def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if not instance.layout.fresh_tree:
         git("checkout", "--quiet", base, cwd=repository)
     write_files(repository, {"left_by_the_image": "built\n"})
-    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshots = tmp_path / "snapshots"
     snapshot = snapshot_of(instance, Mirrors(tmp_path / "mirrors"), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     folder = instance.layout.folder
@@ -202,7 +202,7 @@ def test_a_pull_that_fails_names_the_image_as_it_is_shown(tmp_path: Path) -> Non
     image = "127.0.0.1:9/gold:ZQHIDDEN"
     instance = replace(instance_of("pro", base, ""), image=image)
     mirror_of(tmp_path / "repository", tmp_path / "Own__Thing.git")
-    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshots = tmp_path / "snapshots"
     snapshot = snapshot_of(instance, Mirrors(tmp_path), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     environment = DockerEnvironment(connect(), "sets")

@@ -27,8 +27,8 @@ from swe_retry.llm.prices import (
 )
 from swe_retry.llm.provider_errors import RetryPolicy
 from swe_retry.llm.registry import (
+    Endpoint,
     load_litellm,
-    missing_key,
     price_map_version,
     resolve_model,
 )
@@ -196,8 +196,8 @@ def test_unknown_models_are_refused_unless_the_server_is_ones_own() -> None:
 
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert missing_key("gpt-4o", None) == "OPENAI_API_KEY"
-    assert missing_key("gpt-4o", "http://127.0.0.1:1/v1") is None
+    assert Endpoint("gpt-4o").missing_key() == "OPENAI_API_KEY"
+    assert Endpoint("gpt-4o", "http://127.0.0.1:1/v1").missing_key() is None
 
 
 def test_the_price_map_has_a_version() -> None:

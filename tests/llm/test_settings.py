@@ -16,7 +16,7 @@ from swe_retry.llm.model_settings import (
     our_settings,
     settings_sha256,
 )
-from swe_retry.llm.registry import complete_settings
+from swe_retry.llm.registry import Endpoint
 
 
 def book(tmp_path: Path, text: str) -> SettingsBook:
@@ -148,7 +148,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 
 def test_the_map_fills_missing_settings() -> None:
-    settings = complete_settings(ModelSettings(context=5), "gpt-4o")
+    settings = Endpoint("gpt-4o").complete_settings(ModelSettings(context=5))
     assert settings.context == 5
     assert settings.max_output == 16384
     assert settings.tools is True
@@ -156,17 +156,17 @@ def test_the_map_fills_missing_settings() -> None:
     assert not settings.cache_markers
     empty = ModelSettings()
     reasoning = ModelSettings(reasoning_effort="low")
-    assert complete_settings(empty, "claude-sonnet-4-5").prefill
-    assert not complete_settings(reasoning, "claude-sonnet-4-5").prefill
+    assert Endpoint("claude-sonnet-4-5").complete_settings(empty).prefill
+    assert not Endpoint("claude-sonnet-4-5").complete_settings(reasoning).prefill
     for name in (
         "anthropic/claude-opus-4-5",
         "bedrock/anthropic.claude-3-5-sonnet-20240620-v1:0",
     ):
-        assert complete_settings(empty, name).cache_markers
-    foreign = complete_settings(empty, "claude-like", "http://127.0.0.1:1/v1")
+        assert Endpoint(name).complete_settings(empty).cache_markers
+    foreign = Endpoint("claude-like", "http://127.0.0.1:1/v1").complete_settings(empty)
     assert not foreign.cache_markers
-    assert complete_settings(empty, "ollama/no-such").context == 32_768
-    assert complete_settings(empty, "openai/no-such").context is None
+    assert Endpoint("ollama/no-such").complete_settings(empty).context == 32_768
+    assert Endpoint("openai/no-such").complete_settings(empty).context is None
 
 
 def test_the_hash_knows_what_is_said_and_of_whom() -> None:

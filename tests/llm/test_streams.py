@@ -49,17 +49,14 @@ class Books(OpenGate):
         self.arrived: list[int] = []
         self.retries: list[str] = []
 
-    def pause(self, seconds: float) -> None:
-        pass
+    def pause(self, seconds: float, problem: str = "") -> None:
+        self.retries.append(problem)
 
     def begin(self, call: PlannedCall) -> str:
         return ""
 
     def note_arrival(self, ticket: str, tokens: int) -> None:
         self.arrived.append(tokens)
-
-    def note_retry(self, problem: str) -> None:
-        self.retries.append(problem)
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         self.ends.append(outcome)

@@ -42,7 +42,7 @@ class Books(OpenGate):
     def __init__(self) -> None:
         self.ends: list[CallOutcome] = []
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float, problem: str = "") -> None:
         pass
 
     def begin(self, call: PlannedCall) -> str:

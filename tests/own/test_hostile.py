@@ -12,11 +12,12 @@ import pytest
 
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import user_environment
-from swe_retry.own.repository import OwnRepository, open_repository
+from swe_retry.own.opening import open_repository
+from swe_retry.own.repository import OwnRepository
 from swe_retry.own.result import deliverable_patch
 from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import add_submodules
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from tests.support import write_files
 from tests.support.commands import Preloaded
 from tests.support.ownworld import FILES, ISSUE, SOURCE, make_repository, run_git, state
@@ -418,9 +419,9 @@ def test_no_file_named_env_enters_a_base(calc: Path, tmp_path: Path) -> None:
 def test_submodules_bring_no_file_named_env(calc: Path, tmp_path: Path) -> None:
     add_submodule(calc, {"lib.py": "V = 1\n", ".env": "KEY=committed\n"})
     repository = base_of(calc)
-    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshots = tmp_path / "snapshots"
     commit = repository.commit
-    snapshot = snapshots.get(repository.mirror, repository.name, commit)
+    snapshot = get_snapshot(snapshots, repository.mirror, repository.name, commit)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     add_submodules(repository.mirror, checkout)
     assert os.listdir(checkout.root / "vendor") == ["lib.py"]

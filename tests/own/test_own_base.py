@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.cli.own import timed_step
+from swe_retry.own.base import timed_step
 from swe_retry.record.runlock import run_lock
 from tests.own.test_own_run import (
     FIXED,

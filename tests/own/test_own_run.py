@@ -13,10 +13,11 @@ import pytest
 from git import Repo
 
 from swe_retry.attempts.own_settings import ProjectSettings
-from swe_retry.cli.own import OwnRun
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.own.issues import Issue
-from swe_retry.own.repository import OwnRepository, open_repository
+from swe_retry.own.opening import open_repository
+from swe_retry.own.repository import OwnRepository
+from swe_retry.own.run import OwnRun
 from tests.support import read_json, wait_until, write_files
 from tests.support.environments import IMAGE
 from tests.support.ownworld import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.cli.own import own_files
 from swe_retry.core.errors import UserError
+from swe_retry.own.folders import own_files
 from tests.support import wait_until, write_files
 from tests.support.ownworld import ISSUE, RIGHT, World, run_git
 from tests.support.provider import Answer, Provider

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from swe_retry.record.result import InstanceResult
 from swe_retry.report.differences import compare_text, first_difference
-from swe_retry.report.verify import chosen_again
+from swe_retry.report.verify import choose_again
 from tests.support.attempts import make_candidate
 
 
@@ -68,6 +69,7 @@ def test_a_wrong_winner_is_named_where_the_record_says_that_its_patch_applies(
     records = []
     for number in (1, 2):
         records.append(make_candidate(number, False, number == 1, None, **recorded))
-    choice = chosen_again(records, winner, None, None, require_tests=False)
+    result = InstanceResult(instance_id="a__a-1", attempts=tuple(records))
+    choice = choose_again(result, winner, require_tests=False)
     expected = 1 if recorded else winner
     assert choice.winner == records[expected - 1]

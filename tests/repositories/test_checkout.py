@@ -21,7 +21,7 @@ from swe_retry.repositories.checkout import (
     renew_checkout,
     verify,
 )
-from swe_retry.repositories.snapshot import Snapshot, Snapshots
+from swe_retry.repositories.snapshot import Snapshot, get_snapshot
 
 History = tuple[Path, str, str]
 LATIN = os.fsdecode(b"caf\xe9.txt")
@@ -59,8 +59,8 @@ def history(tmp_path: Path) -> History:
 
 def make_snapshot(tmp_path: Path, history: History) -> Snapshot:
     mirror, base, _ = history
-    snapshots = Snapshots(tmp_path / "snapshots")
-    return snapshots.get(mirror, "own/thing", base)
+    snapshots = tmp_path / "snapshots"
+    return get_snapshot(snapshots, mirror, "own/thing", base)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.cli.tryagent import try_agent
+from swe_retry.cli.trial import try_agent
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.layout import lay_out

@@ -14,7 +14,7 @@ from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import git
 from swe_retry.repositories.checkout import make_checkout, make_spread
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from tests.repositories.test_checkout import History
 from tests.repositories.test_checkout import history as history  # a fixture
 from tests.support import TOP
@@ -120,9 +120,9 @@ def test_the_bug_is_planted_or_already_there(tmp_path: Path) -> None:
     mirror = repository / ".git"
     commits = set()
     for number, commit in enumerate((later, base, later)):
-        snapshots = Snapshots(tmp_path / f"snapshots-{number}")
-        snapshot = snapshots.get(mirror, "own/thing", commit, bug)
-        assert snapshots.get(mirror, "own/thing", commit, bug) == snapshot
+        snapshots = tmp_path / f"snapshots-{number}"
+        snapshot = get_snapshot(snapshots, mirror, "own/thing", commit, bug)
+        assert get_snapshot(snapshots, mirror, "own/thing", commit, bug) == snapshot
         root = make_checkout(snapshot, tmp_path / f"checkout-{number}").root
         assert (root / "core.py").read_text() == FILES["core.py"]
         assert not (root / "ZQHIDDEN_NEW").exists()
@@ -138,23 +138,24 @@ def test_a_patch_that_does_not_fit_is_named(tmp_path: Path) -> None:
     base, _ = write_history(repository)
     misfit = "diff --git a/core.py b/core.py\n--- a/core.py\n+++ b/core.py\n@@ -1 +1 @@\n-x\n+y\n"
     mirror = repository / ".git"
-    snapshots = Snapshots(tmp_path / "s")
+    snapshots = tmp_path / "s"
     with pytest.raises(InfrastructureError, match=f"fits neither {base} nor its fix"):
-        snapshots.get(mirror, "own/thing", base, misfit)
+        get_snapshot(snapshots, mirror, "own/thing", base, misfit)
 
 
 # What a process does that sees ``mirrors`` as a mount of its own.
 _IN_A_MOUNT = """
 import sys
 from pathlib import Path
-from swe_retry.repositories.checkout import Snapshots, make_checkout
+from swe_retry.repositories.checkout import make_checkout
+from swe_retry.repositories.snapshot import get_snapshot
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.core.errors import UserError
 
 mirrors, target, commit, bug = map(Path, sys.argv[1:])
 mirror = Mirrors(mirrors).get("own/thing", str(commit))
 for name, patch in (("plain", ""), ("planted", bug.read_text())):
-    snapshot = Snapshots(target / "snapshots").get(mirror, "own/thing", str(commit), patch)
+    snapshot = get_snapshot(target / "snapshots", mirror, "own/thing", str(commit), patch)
     print(*sorted(make_checkout(snapshot, target / name).tracked_files()))
 try:
     Mirrors(mirrors).get("own/thing", "1" * 40)
@@ -218,7 +219,7 @@ def test_relative_alternates_of_a_mirror_are_followed(
     alternates = borrowing / "objects/info/alternates"
     objects = os.path.relpath(mirror / "objects", borrowing / "objects")
     alternates.write_text(f"{objects}\n")
-    snapshots = Snapshots(tmp_path / "snapshots")
-    snapshot = snapshots.get(borrowing, "own/thing", base)
+    snapshots = tmp_path / "snapshots"
+    snapshot = get_snapshot(snapshots, borrowing, "own/thing", base)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     assert checkout.base_commit == base

@@ -180,11 +180,11 @@ def test_packages_load_no_file_of_the_folders_above_them(tmp_path: Path) -> None
     )
     code = (
         "import os, sys\n"
-        "from swe_retry.launch.cli import run_cli\n"
+        "from swe_retry.launch.program import Program\n"
         "sys.argv = ['x']\n"
         "def command() -> None:\n"
         "    import package\n"
-        "assert run_cli(command, 'x') == 0\n"
+        "assert Program(default=command).main() == 0\n"
         "print({'GIT_CONFIG_COUNT', 'OPENAI_API_BASE'} & {*os.environ})\n"
     )
     path = os.pathsep.join([str(TOP), f"{tmp_path}/installed"])

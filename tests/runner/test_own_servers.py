@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts.config import RunConfig
-from swe_retry.cli.command_line import make_configuration
-from swe_retry.cli.commands import run_command
+from swe_retry.cli.configuration import make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.options import Models
@@ -28,6 +27,7 @@ from tests.support.modelserver import (
     ModelServer,
 )
 from tests.support.runs import but, options, read
+from tests.support.start import run_here
 
 INSTANCE = "demo__textkit-1"
 
@@ -67,7 +67,7 @@ def run(
 ) -> tuple[int, list[str]]:
     lines: list[str] = []
     config = configure(server, tmp_path, cache, **changes)
-    return run_command(config, lines.append), lines
+    return run_here(config, lines.append), lines
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,14 +169,14 @@ def test_a_model_in_ollamas_own_protocol(
         settings = options(tmp_path, cache, INSTANCE).of(RunConfig()).settings
         settings = settings.model_copy(update={"models": models})
         config = make_configuration(settings, EnvironmentKind.NONE)
-        assert run_command(replace(config, run="r"), lambda _: None) == 0
+        assert run_here(replace(config, run="r"), lambda _: None) == 0
         options_sent = server.requests[0]["options"]
         assert options_sent["num_ctx"] == 4096
         assert 0 < options_sent["num_predict"] < 4096
         server.name = "coder"
         config = make_configuration(settings, EnvironmentKind.NONE)
         with pytest.raises(UserError, match="the server has: coder"):
-            run_command(replace(config, run="r2"), lambda _: None)
+            run_here(replace(config, run="r2"), lambda _: None)
 
 
 @pytest.mark.parametrize(

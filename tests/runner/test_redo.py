@@ -33,7 +33,8 @@ from tests.support.provider import Answer, Provider
 from tests.support.runner import ID as PLAUSIBLE
 from tests.support.runner import OTHER as EMPTY
 from tests.support.runner import Outcome, Runner
-from tests.support.runs import EDIT, IDS, config, options, read_money, run_command
+from tests.support.runs import EDIT, IDS, config, options, read_money
+from tests.support.start import run_command
 
 
 @pytest.fixture(scope="module")

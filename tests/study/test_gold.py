@@ -20,9 +20,10 @@ from swe_retry.instances.selection import Instances
 from swe_retry.report.evaluation.evaluation_settings import (
     EvaluationSettings,
     EvaluatorKind,
+    GoldSettings,
 )
 from swe_retry.runner.settings import FolderSettings
-from swe_retry.study.gold import GoldSettings, gold_command
+from swe_retry.study.gold import gold_command
 from tests.fixtures import ShareVenvs
 from tests.support import TOP, read_json, write_json
 from tests.support.commands import Preloaded

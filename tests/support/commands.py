@@ -27,7 +27,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, NoReturn
@@ -46,12 +45,10 @@ COMMANDS = {
 # What the commands import when they run.
 _IMPORTED_LATER = (
     "swe_retry.agent.repomap.build",
-    "swe_retry.cli.command_line",
-    "swe_retry.cli.commands",
-    "swe_retry.cli.existing",
+    "swe_retry.cli.configuration",
     "swe_retry.cli.listing",
     "swe_retry.cli.own",
-    "swe_retry.cli.tryagent",
+    "swe_retry.cli.trial",
     "openai.resources",
     "swe_retry.cli.report_commands",
     "swe_retry.report.report",
@@ -327,7 +324,7 @@ def _reopen_streams() -> None:
 def main() -> None:
     before = dict(os.environ)
     from swe_retry.demo import register
-    from swe_retry.launch.cli import run_cli
+    from swe_retry.launch.program import Program
     from swe_retry.llm.registry import load_litellm
     from swe_retry.llm.tokens import count_tokens
 
@@ -336,7 +333,7 @@ def main() -> None:
     count_tokens("gpt-4o", "")  # loads an encoding, which takes most of a second
     commands = {name: import_module(module).main for name, module in PROGRAMS.items()}
     for name, module in COMMANDS.items():
-        commands[name] = partial(run_cli, import_module(module).main, name)
+        commands[name] = Program(name, name, default=import_module(module).main).main
     for module in _IMPORTED_LATER:
         import_module(module)
     assert threading.active_count() == 1, "a process with threads must not be forked"

@@ -14,7 +14,8 @@ from unittest import mock
 import yaml
 
 from swe_retry.core.errors import UserError
-from swe_retry.core.settings import SourcedValue, check_settings, settings_of
+from swe_retry.core.settings import settings_of
+from swe_retry.core.sources import SourcedValue, check_settings
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import Dataset, load_dataset
@@ -40,7 +41,8 @@ from swe_retry.results.verdicts import Verdict, VerdictStatus, save_verdict
 from swe_retry.runner.settings import FolderSettings
 from tests.support import change_json as change_json
 from tests.support import read_json, write_json
-from tests.support.runs import config, options, run_command
+from tests.support.runs import config, options
+from tests.support.start import run_command
 
 META: dict[str, Any] = {
     "name": "Retry harness",

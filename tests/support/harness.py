@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts.config import RunConfig
-from tests.support.runs import but, options, read, run_command
+from tests.support.runs import but, options, read
+from tests.support.start import run_command
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,8 @@ from swe_retry.runner.modelsource import read_recording, recorded_calls
 from tests.support import read_json, without
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider, hash_of
-from tests.support.runs import EDIT, Start, live, run_command
+from tests.support.runs import EDIT, Start, live
+from tests.support.start import run_command
 
 MODELS = ("gpt-4o", "gpt-4o-mini")
 TEMPERATURES = (0.0, 0.25, 0.5)

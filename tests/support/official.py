@@ -6,7 +6,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from swe_retry.instances.split import Evaluation, Instance
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import Evaluation
 from swe_retry.report.evaluation.evaluator import EvaluationTask
 from swe_retry.report.evaluation.official import PROGRAMS
 from swe_retry.report.evaluation.program import OfficialEvaluator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -10,8 +10,7 @@ from typing import Any
 import typer.main
 
 from swe_retry.cli import harness, report
-from swe_retry.launch.cli import make_app
-from swe_retry.launch.start import Command, Program
+from swe_retry.launch.program import Program, make_app
 
 _HARNESS = replace(harness.PROGRAM, module="harness.py")
 _REPORT = replace(report.PROGRAM, module="report.py")
@@ -25,9 +24,8 @@ def programs() -> Iterator[Program]:
         yield import_module(f"swe_retry_exercises.{name}.__main__").PROGRAM
 
 
-def click_command(command: Command, name: str = "") -> Any:
+def click_command(function: Callable[..., object], name: str = "") -> Any:
     """Return the command that typer makes of a function."""
-    function = getattr(import_module(command.module), command.function)
     return typer.main.get_command(make_app(function, name))
 
 
@@ -38,7 +36,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             yield program.name, click_command(program.default, program.name)
         for word, command in program.subcommands.items():
             name = f"{program.name} {word}"
-            yield name, click_command(command, name)
+            yield name, click_command(command.run, name)
     for module in ("swe_retry.agent.formats.__main__",):
         group = typer.main.get_group(import_module(module).app)
         for word, member in group.commands.items():

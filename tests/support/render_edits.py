@@ -21,15 +21,14 @@ from swe_retry.agent.formats.matching.lines import (
     with_ends,
 )
 from swe_retry.agent.formats.matching.place_edits import place_edits
-from swe_retry.agent.formats.patch import PatchFormat
 from swe_retry.agent.formats.protocol import EditFormat
 from swe_retry.agent.formats.reading.fences import (
     USUAL_SIZE,
     marker_size,
     shortest_fence,
 )
-from swe_retry.agent.formats.reading.unified import BEGIN, END
-from swe_retry.agent.formats.udiff import UnifiedDiffFormat
+from swe_retry.agent.formats.reading.v4a import BEGIN, END
+from swe_retry.agent.formats.text import PatchFormat, UnifiedDiffFormat
 from swe_retry.llm.chat import Reply, ToolCall
 
 _CONTEXT_LINES = 3

@@ -16,7 +16,7 @@ from swe_retry.report.report import report_command
 from swe_retry.report.verify import verify_command
 from tests.support import runs
 from tests.support.evaluated import report_settings
-from tests.support.runs import run_command
+from tests.support.start import run_command
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,8 @@ from swe_retry.runner.calls.coordinator import AttemptGate, recorded_calls
 from swe_retry.runner.calls.journal import JournalEntry
 from swe_retry.runner.calls.ledger import LedgerLine, read_ledger
 from tests.support.provider import Provider
-from tests.support.runs import (
-    Start,
-    live,
-    options,
-    read,
-    read_money,
-    run_command,
-    started,
-)
+from tests.support.runs import Start, live, options, read, read_money, started
+from tests.support.start import run_command
 
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
 ID = "demo__textkit-1"

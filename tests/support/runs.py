@@ -14,10 +14,9 @@ from random import Random
 from typing import Any
 
 from swe_retry.attempts.config import ModelChoice, RunConfig, RunSettings
-from swe_retry.cli import commands
-from swe_retry.core.plaintext import Say
-from swe_retry.core.settings import EVERY, SourcedValue, check_settings, merge_layers
+from swe_retry.core.settings import EVERY
 from swe_retry.core.shutdown import Shutdown
+from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.options import Sampling, names_of
@@ -163,10 +162,6 @@ def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Start:
         "money": Spending(allow_unpriced=True),
     }
     return Start({**usual, **changes})
-
-
-def run_command(config: RunConfig, start: Start, say: Say) -> int:
-    return commands.run_command(start.of(config), say)
 
 
 def live(provider: Provider, **changes: Any) -> RunConfig:

@@ -17,7 +17,6 @@ from swe_retry.environments.docker.environment import DockerEnvironment
 from swe_retry.instances.split import split_row
 from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.project import project_of, snapshot_of
 from swe_retry.testing.suite import RegressionTests
 from tests.instances.test_set_images import regression_of
@@ -50,7 +49,7 @@ def tests(tmp_path: Path) -> Iterator[RegressionTests]:
     instance, _ = split_row(row)
     mirrors = tmp_path / "mirrors"
     mirror_of(repository, mirrors / "own__thing.git")
-    snapshots = Snapshots(tmp_path / "snapshots")
+    snapshots = tmp_path / "snapshots"
     snapshot = snapshot_of(instance, Mirrors(mirrors), snapshots)
     checkout = make_checkout(snapshot, tmp_path / "checkout")
     client: Any = connect()

@@ -21,13 +21,14 @@ from swe_retry.environments.base import (
 from swe_retry.environments.choice import make_environment
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.environment import DockerEnvironment
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
 from swe_retry.report.evaluation.evaluator import EvaluationTask
 from swe_retry.report.evaluation.local import LocalEvaluator
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.repositories.patches import take_patch
-from swe_retry.repositories.snapshot import Snapshots
+from swe_retry.repositories.snapshot import get_snapshot
 from swe_retry.results.predictions import Prediction
 from swe_retry.results.verdicts import VerdictStatus
 from swe_retry.testing.project import project_of
@@ -356,10 +357,10 @@ def suite(
 
 def checkout_of(instance: Instance, root: Path, folder: Path) -> Checkout:
     mirrors = Mirrors(root / "mirrors")
-    snapshots = Snapshots(root / "snapshots")
+    snapshots = root / "snapshots"
     commit = instance.base_commit
     mirror = mirrors.get(instance.repo, commit)
-    snapshot = snapshots.get(mirror, instance.repo, commit)
+    snapshot = get_snapshot(snapshots, mirror, instance.repo, commit)
     return make_checkout(snapshot, folder)
 
 

@@ -27,11 +27,7 @@ _MAX_HEADERS = 20
 
 
 def edit_matches(
-    lines: Lines,
-    edit: SearchReplace,
-    work: PlacingWork,
-    *,
-    likeness: bool = True,
+    lines: Lines, edit: SearchReplace, work: PlacingWork, *, likeness: bool = True
 ) -> tuple[MatchStep | None, list[Match]]:
     """Return the matches of ``edit`` by the first of its readings that has any."""
     has_place = edit.headers or edit.line is not None
@@ -51,9 +47,7 @@ def edit_matches(
 
 
 def _readings(
-    lines: Lines,
-    edit: SearchReplace,
-    work: PlacingWork,
+    lines: Lines, edit: SearchReplace, work: PlacingWork
 ) -> list[tuple[Lines, Lines]]:
     readings = []
     first = (edit.search, edit.replace)
@@ -90,10 +84,7 @@ def _without_blank_end(lines: Lines) -> Lines:
 
 
 def _after_headers(
-    lines: Lines,
-    edit: SearchReplace,
-    matches: list[Match],
-    work: PlacingWork,
+    lines: Lines, edit: SearchReplace, matches: list[Match], work: PlacingWork
 ) -> list[Match]:
     """Return the first match behind each place of the headers; all matches without any."""
     starts = [match.start for match in matches]

@@ -67,8 +67,6 @@ class Match:
 _LOOKS_PER_MATCH = 4
 # For each line, to compare the indentation.
 _LOOKS_PER_SHIFT = 3
-
-
 _Search = Callable[[Lines, Lines, Lines, PlacingWork], list[Match]]
 
 
@@ -114,10 +112,7 @@ def _fixed_match(start: int, end: int, lines: FixedLines) -> Match:
 
 
 def _exact_matches(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
+    lines: Lines, search: Lines, replace: Lines, work: PlacingWork
 ) -> list[Match]:
     size = len(search)
     new_lines = tuple(replace)
@@ -130,9 +125,7 @@ def _exact_matches(
 
 @lru_cache(maxsize=16)
 def _bare_lines(
-    lines: FixedLines,
-    strip: Callable[[str], str],
-    blanks: bool,
+    lines: FixedLines, strip: Callable[[str], str], blanks: bool
 ) -> tuple[Numbers, FixedLines]:
     """Return the lines stripped, with or without blank ones, after their numbers."""
     # Cached for hundreds of edits of one file.
@@ -175,10 +168,7 @@ def _bare_matches(
 
 
 def _elision_matches(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
+    lines: Lines, search: Lines, replace: Lines, work: PlacingWork
 ) -> list[Match]:
     """Match the pieces between lines of dots in order; the lines in between are kept."""
     old_pieces = _pieces(search)
@@ -209,11 +199,7 @@ def _elision_matches(
 
 
 def _only_match_from(
-    first: int,
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
+    first: int, lines: Lines, search: Lines, replace: Lines, work: PlacingWork
 ) -> Match | None:
     """Return the only match of a piece from ``first`` on, by the first step that has any."""
     for step in SURE_STEPS:

@@ -13,7 +13,6 @@ from swe_retry.agent.formats.matching.lines import (
     FixedLines,
     Lines,
     PlacingWork,
-    indent_of,
     lines_at,
     numbers_where,
 )
@@ -43,11 +42,7 @@ _MAX_FILE_LENGTH = 2_000_000
 
 
 def likest_lines(
-    lines: Lines,
-    search: Lines,
-    replace: Lines,
-    work: PlacingWork,
-    path: str,
+    lines: Lines, search: Lines, replace: Lines, work: PlacingWork, path: str
 ) -> tuple[int, int, FixedLines] | None:
     """Return the first and last line of the only ones like ``search``, and their new lines.
 
@@ -87,8 +82,7 @@ def likest_lines(
     for part, line in zip(parts, search, strict=True):
         shift = IndentShift()
         if part:
-            file_indent = indent_of(part[0])
-            shift = IndentShift.between(file_indent, indent_of(line))
+            shift = IndentShift.between(part[0], line)
         shifts.append(shift)
     new_lines = reindent(parts, search, replace, shifts)
     return file_numbers[0], file_numbers[-1] + 1, new_lines
@@ -207,9 +201,7 @@ _SENTENCE = re.compile(rb"(?:\b[A-Za-z]+\b[,;:]? +){2,}[A-Za-z]+")
 
 
 def comment_columns(
-    lines: Lines,
-    path: str,
-    rows: Collection[int],
+    lines: Lines, path: str, rows: Collection[int]
 ) -> Mapping[int, frozenset[int]]:
     """Return for each of the lines ``rows`` (from 0) the columns, in characters, that are prose.
 

@@ -14,7 +14,6 @@ Numbers = Sequence[int]
 _MAX_KINDS = 0x10FFFF
 # Overlapping places are compared one by one, each over the whole length of the search.
 _MAX_OVERLAPPING = 2_000_000
-
 # In looks at a line, of which one takes half a microsecond.
 _MAX_WORK = 900_000
 # A pass that Python makes in C is that many times faster.

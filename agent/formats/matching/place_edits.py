@@ -29,8 +29,6 @@ from swe_retry.agent.formats.matching.lines import (
 _MAX_LIKENED = 20
 # No recorded reply has so many equal edits.
 _MAX_EQUAL = 2_000
-
-
 _Span = tuple[int, int]
 """The first line, and the line behind the last one."""
 
@@ -53,18 +51,15 @@ class Placement:
 
 
 def place_edits(
-    lines: list[str],
-    edits: Sequence[SearchReplace],
-    work: PlacingWork,
+    lines: list[str], edits: Sequence[SearchReplace], work: PlacingWork
 ) -> list[Placement]:
     """Apply ``edits`` to ``lines``, in place, and return the placement of each.
 
     Those that are left when ``work`` is used up have no place.
     """
     blocks = [Placement(edit, []) for edit in edits]
-    placer = _Placer(lines, blocks, work)
     try:
-        placer.place_all()
+        _Placer(lines, blocks, work).place_all()
     except TooMuchWorkError:
         for block in blocks:
             block.given_up = not block.span
@@ -109,7 +104,12 @@ class _Placer:
             if block.edit.again:
                 block.span = self._standing_span(block)
             if not block.span:
-                self._search(block)
+                self.work.spend(len(self.blocks) // 4)
+                likeness = self.missed < _MAX_LIKENED
+                block.step, block.matches = edit_matches(
+                    self.lines, block.edit, self.work, likeness=likeness
+                )
+                self.missed += not block.matches
             if block.span or self._share_span(block):
                 continue
             if deciding:
@@ -125,15 +125,6 @@ class _Placer:
                     return True
             waited = waited or bool(block.matches)
         return False
-
-    def _search(self, block: Placement) -> None:
-        self.work.spend(len(self.blocks) // 4)
-        likeness = self.missed < _MAX_LIKENED
-        block.step, block.matches = edit_matches(
-            self.lines, block.edit, self.work, likeness=likeness
-        )
-        if not block.matches:
-            self.missed += 1
 
     def _repeated_span(self, block: Placement) -> _Span | None:
         """Return the place of an applied edit that ``block`` repeats word for word."""

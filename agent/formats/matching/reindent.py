@@ -28,8 +28,10 @@ class IndentShift:
     spaces: int = 0
 
     @classmethod
-    def between(cls, file_indent: str, model_indent: str) -> IndentShift:
+    def between(cls, file_line: str, model_line: str) -> IndentShift:
         """Return the shift from the model's indentation to the file's, less their common part."""
+        file_indent = indent_of(file_line)
+        model_indent = indent_of(model_line)
         tabs = file_indent.count("\t")
         spaces = model_indent.count(" ")
         only_tabs = tabs == len(file_indent)
@@ -55,10 +57,7 @@ class IndentShift:
 
 
 def counterparts(
-    lines: Lines,
-    search: Lines,
-    file_numbers: Numbers,
-    search_numbers: Numbers,
+    lines: Lines, search: Lines, file_numbers: Numbers, search_numbers: Numbers
 ) -> list[list[str]]:
     """Return for each line of ``search`` the corresponding lines of the file.
 
@@ -93,10 +92,7 @@ def _opcodes(old: FixedLines, new: FixedLines) -> Sequence[Opcode]:
 
 
 def reindent(
-    parts: Sequence[Lines],
-    search: Lines,
-    replace: Lines,
-    shifts: Sequence[IndentShift],
+    parts: Sequence[Lines], search: Lines, replace: Lines, shifts: Sequence[IndentShift]
 ) -> FixedLines:
     """Return the new lines for ``search``; ``parts`` and ``shifts`` have an entry for each line.
 
@@ -120,9 +116,7 @@ def reindent(
 
 
 def _nearest_shift(
-    shifts: Sequence[IndentShift],
-    search: Lines,
-    index: int,
+    shifts: Sequence[IndentShift], search: Lines, index: int
 ) -> IndentShift:
     for distance in range(len(search) + 1):
         for near in (index - distance, index + distance):
@@ -140,9 +134,7 @@ def uniform_shift(window: Lines, search: Lines) -> IndentShift | None:
     shifts = set()
     for file_line, search_line in zip(window, search, strict=True):
         if file_line.strip():
-            file_indent = indent_of(file_line)
-            shift = IndentShift.between(file_indent, indent_of(search_line))
-            shifts.add(shift)
+            shifts.add(IndentShift.between(file_line, search_line))
     if len(shifts) == 1:
         return shifts.pop()
     return None

@@ -61,9 +61,7 @@ _NO_NAME = (
 
 
 def read_blocks(
-    lines: list[str],
-    scope: ReplyScope,
-    closing: str = "REPLACE",
+    lines: list[str], scope: ReplyScope, closing: str = "REPLACE"
 ) -> Iterator[Part]:
     """Yield the blocks in ``lines``, and the lines before, between and after them as lists.
 
@@ -98,12 +96,38 @@ class _BlockReader:
         self.closing = closing
         self.path = scope.only_file
         self.fence = ""
-        self.markers = _Markers(lines)
+        self._find_markers(numbers_where(lines, marker_size))
+
+    def _find_markers(self, markers: Numbers) -> None:
+        """Keep the lines of the markers of the reply, so that each line is read once.
+
+        Where no marker has one of the usual words, those of a conflict of git are the markers.
+        """
+        lines = self.lines
+
+        def matching(marker: re.Pattern[str]) -> list[int]:
+            return [number for number in markers if marker.match(lines[number])]
+
+        self.openings = matching(OPEN)
+        self.closings = matching(CLOSE)
+        if not self.openings:
+            self.openings = matching(OTHER_OPEN)
+            self.closings = matching(OTHER_CLOSE)
+        self.opening_of = _by_size(self.openings, lines)
+        self.closing_of = _by_size(self.closings, lines)
+        loose = {*matching(OTHER_CLOSE), *matching(GLUED_CLOSE)}
+        self.loose_closings = sorted(loose)
+        self.dividers = matching(DIVIDER)
+        self.bare_fences: list[int] = []
+        for number, line in enumerate(lines):
+            fence = fence_of(line)
+            if fence and not fence[1]:
+                self.bare_fences.append(number)
 
     def read(self) -> Iterator[Part]:
         unread = 0
         count = len(self.lines)
-        opening = _first_from(self.markers.openings, 0, count)
+        opening = _first_from(self.openings, 0, count)
         while opening < count:
             before = self.lines[unread:opening]
             yield before
@@ -122,7 +146,7 @@ class _BlockReader:
             is_marker = closed and not fence_of(self.lines[end])
             unread = min(end + is_marker, count)
             next_line = max(unread, opening + 1)
-            opening = _first_from(self.markers.openings, next_line, count)
+            opening = _first_from(self.openings, next_line, count)
         yield self.lines[unread:]
 
     def _find_end(self, opening: int) -> tuple[int, bool]:
@@ -132,19 +156,18 @@ class _BlockReader:
         longer markers. Where another block begins first, or the reply ends, a marker behind code
         or with another word closes the block as well, or a fence after the divider.
         """
-        markers = self.markers
         size = marker_size(self.lines[opening])
         start = opening + 1
-        openings = markers.opening_of.get(size, ())
-        same_closings = markers.closing_of.get(size, ())
+        openings = self.opening_of.get(size, ())
+        same_closings = self.closing_of.get(size, ())
         end = _first_from(openings, start, len(self.lines))
-        for closings in (same_closings, markers.closings):
+        for closings in (same_closings, self.closings):
             closing = _first_from(closings, start, end)
             if closing < end:
                 return closing, True
-        last = bisect_left(markers.loose_closings, end) - 1
-        if last >= 0 and markers.loose_closings[last] > opening:
-            return markers.loose_closings[last], True
+        last = bisect_left(self.loose_closings, end) - 1
+        if last >= 0 and self.loose_closings[last] > opening:
+            return self.loose_closings[last], True
         fence = self._closing_fence(opening, end)
         if fence is None:
             return end, False
@@ -152,8 +175,8 @@ class _BlockReader:
 
     def _closing_fence(self, opening: int, end: int) -> int | None:
         """Return the fence that closes a block without a marker; the last one ends a reply."""
-        fences = self.markers.bare_fences
-        divider = _first_from(self.markers.dividers, opening + 1, end)
+        fences = self.bare_fences
+        divider = _first_from(self.dividers, opening + 1, end)
         first = _first_from(fences, divider, end)
         if first == end:
             return None
@@ -166,12 +189,7 @@ class _BlockReader:
         return last
 
     def _make_edit(
-        self,
-        before: Lines,
-        opening: int,
-        end: int,
-        *,
-        closed: bool,
+        self, before: Lines, opening: int, end: int, *, closed: bool
     ) -> Edit:
         if self.path is None:
             quotation = _quotation(self.lines[opening : opening + 3])
@@ -344,36 +362,6 @@ def _dividers(inside: Lines, size: int, *, markup: bool) -> list[int]:
     # Sorting is stable: otherwise the order of the lines decides.
     candidates = sorted(same or usual, key=underlines)
     return candidates[:_MAX_DIVIDERS]
-
-
-class _Markers:
-    """The lines of the markers of a reply, so that each line is read once.
-
-    Where no marker has one of the usual words, those of a conflict of git are the markers.
-    """
-
-    def __init__(self, lines: Lines) -> None:
-        markers = numbers_where(lines, marker_size)
-
-        def matching(marker: re.Pattern[str]) -> list[int]:
-            return [number for number in markers if marker.match(lines[number])]
-
-        self.openings = matching(OPEN)
-        self.closings = matching(CLOSE)
-        if not self.openings:
-            self.openings = matching(OTHER_OPEN)
-            self.closings = matching(OTHER_CLOSE)
-        self.opening_of = _by_size(self.openings, lines)
-        self.closing_of = _by_size(self.closings, lines)
-        loose = {*matching(OTHER_CLOSE), *matching(GLUED_CLOSE)}
-        self.loose_closings = sorted(loose)
-        self.dividers = matching(DIVIDER)
-        self.bare_fences = numbers_where(lines, _is_bare_fence)
-
-
-def _is_bare_fence(line: str) -> bool:
-    mark = fence_of(line)
-    return mark is not None and not mark[1]
 
 
 def _by_size(numbers: Numbers, lines: Lines) -> Mapping[int, Numbers]:

@@ -15,15 +15,7 @@ from swe_retry.agent.formats.reading.answer import answer_of
 from swe_retry.agent.formats.reading.fences import fence_of
 from swe_retry.llm.chat import Reply, Tool, ToolCall
 
-PATH_NAMES = (
-    "path",
-    "file",
-    "filename",
-    "file_path",
-    "filepath",
-    "file_name",
-    "name",
-)
+PATH_NAMES = ("path", "file", "filename", "file_path", "filepath", "file_name", "name")
 # json-repair reads far ahead at every mark.
 _MAX_REPAIRED = 30_000
 # Marks of JSON and white space, which a repair may add or remove.

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from swe_retry.agent.formats.matching.lines import bare_lines
 from swe_retry.agent.grammars import language_of
-from swe_retry.agent.repomap.scanning.store import find_spans
+from swe_retry.agent.repomap.scanning.spans import find_spans
 
 
 def is_complete(path: str, before: str | None, content: str) -> bool:
@@ -23,14 +23,12 @@ def is_complete(path: str, before: str | None, content: str) -> bool:
     return _ends(before) <= set(bare_lines(content))
 
 
+@lru_cache(maxsize=64)
 def defined_names(path: str, text: str) -> frozenset[str]:
     """Return the names of functions, classes and constants."""
     language = language_of(path)
-    return _names_in(text, language) if language else frozenset()
-
-
-@lru_cache(maxsize=64)
-def _names_in(text: str, language: str) -> frozenset[str]:
+    if not language:
+        return frozenset()
     spans = find_spans(text.encode("utf-8", "surrogatepass"), language)
     return frozenset(span.name for span in spans)
 

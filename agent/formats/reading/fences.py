@@ -108,11 +108,7 @@ def name_before(before: Lines, files: Collection[str]) -> str | None:
 
 
 def file_for(
-    before: Lines,
-    files: Collection[str],
-    previous: str | None,
-    *,
-    new: bool = False,
+    before: Lines, files: Collection[str], previous: str | None, *, new: bool = False
 ) -> str | None:
     """Return the file of an edit: named before it, else ``previous``, that of the edit before.
 

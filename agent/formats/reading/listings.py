@@ -269,7 +269,7 @@ def read_pairs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """
     unread = 0
     path = scope.only_file
-    for (start, end), (new_start, new_end) in pairwise(_fence_spans(lines)):
+    for (start, end, _), (new_start, new_end, _) in pairwise(_fence_spans(lines)):
         if start < unread:
             continue
         first = max(unread, start - 2)
@@ -293,18 +293,18 @@ def read_pairs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     yield lines[unread:]
 
 
-def _fence_spans(lines: Lines) -> list[tuple[int, int]]:
-    """Return the lines of the opening and the closing fence of each pair."""
+def _fence_spans(lines: Lines) -> list[tuple[int, int, str]]:
+    """Return the lines of the opening and the closing fence of each pair, and its info string."""
     fences = _Fences(lines)
     spans = []
     next_line = 0
-    for start, marks, _ in fences.entries:
+    for start, marks, info in fences.entries:
         if start < next_line:
             continue
         end = next(fences.bare_fences(start, marks), (None, 0))[0]
         if end is None:
             break
-        spans.append((start, end))
+        spans.append((start, end, info))
         next_line = end + 1
     return spans
 
@@ -343,15 +343,11 @@ def only_fence(lines: Lines, scope: ReplyScope) -> Edit | None:
 
     It is the only known file that the reply names, else the only one of the chat.
     """
-    fences = _Fences(lines)
-    if not any(_is_language(info) for _, _, info in fences.entries):
-        return None
-    infos = {number: info for number, _, info in fences.entries}
     code = []
-    for start, end in _fence_spans(lines):
-        first = start + 1
-        if _is_language(infos[start]) and not is_edit(lines, first, end):
-            code.append(lines[first:end])
+    for start, end, info in _fence_spans(lines):
+        is_language = bool(info and language_named(info.lower()))
+        if is_language and not is_edit(lines, start + 1, end):
+            code.append(lines[start + 1 : end])
     if not code:
         return None
     paths = paths_in_prose(lines, scope.files)
@@ -363,7 +359,3 @@ def only_fence(lines: Lines, scope: ReplyScope) -> Edit | None:
         )
         return Unreadable("", f"a fence has no file name: {_ALONE}{files}")
     return WholeFile(paths[0], with_ends(code[0]), likely=True)
-
-
-def _is_language(info: str) -> bool:
-    return bool(info and language_named(info.lower()))

@@ -1,31 +1,19 @@
-"""Read unified diffs, whose line numbers and counts may be wrong, and V4A patches.
-
-V4A has Begin Patch, Add, Update with Move, Delete, and End Patch; its grammar is that of OpenAI's
-prompting guide for GPT-4.1 (April 2025).
-"""
+"""Read unified diffs, whose line numbers and counts may be wrong."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
 
 from swe_retry.agent.formats.edits import (
     DeleteFile,
     Edit,
     MoveFile,
     Part,
-    Replacement,
     SearchReplace,
     Unreadable,
-    WholeFile,
 )
-from swe_retry.agent.formats.matching.lines import (
-    Lines,
-    full_lines,
-    has_text,
-    with_ends,
-)
+from swe_retry.agent.formats.matching.lines import Lines, has_text, with_ends
 from swe_retry.agent.formats.protocol import ReplyScope
 from swe_retry.agent.formats.reading.fences import (
     DIFF_WORDS,
@@ -34,21 +22,28 @@ from swe_retry.agent.formats.reading.fences import (
     file_for,
     stray_markers,
 )
+from swe_retry.agent.formats.reading.hunks import (
+    DIFF_MARKS,
+    HUNK_HEAD,
+    Hunk,
+    Hunks,
+    content_of,
+    has_changes,
+    hunk_edit,
+    one_side,
+)
 from swe_retry.agent.formats.reading.names import (
     clean_name,
     resolve_existing,
     without_bogus_folders,
 )
+from swe_retry.agent.formats.reading.v4a import ACTION
 
 _OLD_HEADER = re.compile(r"^--- (.+)$")
 _NEW_HEADER = re.compile(r"^\+\+\+ (.+)$")
 # Headers of context diffs, which some models write over the hunks of unified ones.
 _STAR_HEADER = re.compile(r"^\*\*\* (?!\w+ (?:File|Patch|to|of)\b)(.+?)(?: \*{4})?$")
 _CONTEXT_RULE = "*" * 15
-# `@@ -1,2 +3,4 @@ hint`: both numbers with their counts, and the hint; also without numbers.
-_HUNK = re.compile(
-    r"^@@(?: -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))?)?(?:[ .…]*@@)?(.*)$"
-)
 _RENAME = re.compile(r"^rename (?:from|to) (.+)$")
 _GIT = re.compile(r"^(?:diff --git|---|\+\+\+) (\S+)")
 # Lines at which a file's part of a diff ends; three stars begin a line of V4A.
@@ -64,44 +59,14 @@ _ENDINGS = (*_HEADERS, "--- ", "```", "~~~")
 # Lines at which one may begin, besides fences.
 _BEGINNINGS = ("--- ", "*** ", "@@", "rename ")
 _NOWHERE = "/dev/null"
-_DIFF_MARKS = ("+", "-", " ")
 _NO_NAME = (
     "a diff names no file. Begin it with the lines `--- a/PATH` and `+++ b/PATH`."
 )
 
 
-@dataclass
-class Hunk:
-    """The lines of a hunk as they stand in the diff.
-
-    Attributes:
-        line: where the hunk begins, if its header says so.
-        inserts: the header says that no old line is in the hunk, and ``line`` is the new number.
-        hint: the words behind the second ``@@``.
-    """
-
-    line: int | None = None
-    inserts: bool = False
-    hint: str = ""
-    lines: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, head: re.Match[str]) -> Hunk:
-        inserts = head[2] == "0"
-        number = head[3] if inserts else head[1]
-        return cls(
-            line=int(number) if number else None,
-            inserts=inserts,
-            hint=head[5].strip(" @"),
-        )
-
-
-Hunks = Sequence[Hunk]
-
-
 def read_diffs(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
     """Yield an edit for each hunk, in order, and the lines outside of diffs as lists."""
-    is_v4a = any(map(_ACTION.match, lines))
+    is_v4a = any(map(ACTION.match, lines))
     unread = 0
     at = 0
     renamed_to = ""
@@ -170,10 +135,7 @@ def context_diff_paths(lines: Lines) -> Iterator[str]:
 
 
 def _paths_at(
-    lines: Lines,
-    at: int,
-    first: re.Pattern[str],
-    second: re.Pattern[str],
+    lines: Lines, at: int, first: re.Pattern[str], second: re.Pattern[str]
 ) -> tuple[str, str | None]:
     """Return the paths of a header's two lines; the second is None where there is no header."""
     below = at + 1
@@ -212,13 +174,9 @@ def _hunks_without_header(lines: Lines, at: int) -> tuple[list[Hunk], int]:
     hunks, end = _read_hunks(lines, start)
     end = max(end, at + 1)
     for hunk in hunks:
-        if _has_changes(hunk.lines):
+        if has_changes(hunk.lines):
             return hunks, end
     return [], end
-
-
-def _has_changes(lines: Lines) -> bool:
-    return any(line[:1] in ("+", "-") for line in lines)
 
 
 def _has_hunks(lines: Lines, start: int) -> bool:
@@ -231,24 +189,19 @@ def _has_hunks(lines: Lines, start: int) -> bool:
 
 
 def _file_edits(
-    old: str,
-    new: str,
-    hunks: Hunks,
-    scope: ReplyScope,
-    *,
-    moved: bool,
+    old: str, new: str, hunks: Hunks, scope: ReplyScope, *, moved: bool
 ) -> Iterator[Edit]:
-    content = _content(hunks)
+    content = content_of(hunks)
     if new == _NOWHERE:
-        removed = with_ends(_side(content, "-"))
+        removed = with_ends(one_side(content, "-"))
         yield DeleteFile(without_bogus_folders(old, scope), removed or None)
         return
     if old == _NOWHERE:
-        unmarked = [line for line in content if line[:1] not in _DIFF_MARKS]
+        unmarked = [line for line in content if line[:1] not in DIFF_MARKS]
         if stray_markers(unmarked):
             yield Unreadable(new, STRAY_MARKER.format(new))
         else:
-            added = _side(content, "+")
+            added = one_side(content, "+")
             yield SearchReplace(new, "", with_ends(added))
         return
     path = old
@@ -267,7 +220,7 @@ def _existing_path(name: str, hunks: Hunks, scope: ReplyScope) -> str:
     """Return the file that ``name`` means; a new one is not searched by its base name."""
     if name in scope.files:
         return name
-    old_lines = _side(_content(hunks), "-")
+    old_lines = one_side(content_of(hunks), "-")
     if has_text(old_lines):
         return resolve_existing(name, scope)
     return without_bogus_folders(name, scope)
@@ -285,7 +238,7 @@ def _read_hunks(lines: Lines, start: int) -> tuple[list[Hunk], int]:
     hunks = []
     at = start
     while at < len(lines) and not _ends(lines, at):
-        head = _HUNK.match(lines[at])
+        head = HUNK_HEAD.match(lines[at])
         if head:
             hunk = Hunk.of(head)
             first = at + 1
@@ -330,223 +283,13 @@ def _counted_length(lines: Lines, start: int, head: re.Match[str]) -> int:
     if old != 0 or new != 0:
         return 0
     is_end = at == len(lines) or not lines[at].strip()
-    if is_end or _ends(lines, at) or _HUNK.match(lines[at]):
+    if is_end or _ends(lines, at) or HUNK_HEAD.match(lines[at]):
         return at - start
     return 0
 
 
 def _hunk_edits(path: str, hunks: Hunks, scope: ReplyScope) -> Iterator[Edit]:
     for hunk in hunks:
-        content = _content([hunk])
-        if _has_changes(content):
+        content = content_of([hunk])
+        if has_changes(content):
             yield hunk_edit(path, hunk, content, exists=path in scope.files)
-
-
-def hunk_edit(path: str, hunk: Hunk, content: Lines, *, exists: bool) -> SearchReplace:
-    """Return the edit for the lines ``content`` of ``hunk``.
-
-    New lines alone have their place from the header: a number, or the line that its hint names.
-    Without either, definitions go to the end of a known file.
-    """
-    search, replace = _sides(content)
-    headers = (hunk.hint,) if hunk.hint else ()
-    if search.strip() or not replace.strip():
-        return SearchReplace(
-            path=path,
-            search=search,
-            replace=replace,
-            readings=_readings(content),
-            line=None if hunk.inserts else hunk.line,
-            headers=headers,
-        )
-    if exists and hunk.inserts:
-        return SearchReplace(path, "", replace, line=hunk.line)
-    if exists and headers:
-        return SearchReplace(path, "", replace, headers=headers)
-    appends = exists and hunk.line is None and _is_definition(replace)
-    return SearchReplace(path, search, replace, appends=appends)
-
-
-def _is_definition(text: str) -> bool:
-    """Return whether ``text`` begins without indentation and has lines with some."""
-    full = full_lines(text.split("\n"))
-    is_indented = [line[:1].isspace() for line in full]
-    return any(is_indented) and not is_indented[0]
-
-
-def _readings(content: Lines) -> tuple[Replacement, ...]:
-    """Return other readings: without unmarked lines at the end, and with unmarked kept lines."""
-    readings = []
-    end = len(content)
-    while end > 0:
-        last = content[end - 1]
-        if last[:1] in _DIFF_MARKS:
-            break
-        end -= 1
-    if end < len(content):
-        readings.append(_sides(content[:end]))
-    if any(line[:1] == " " for line in content):
-        readings.append(_sides(content, "+-"))
-    return tuple(readings)
-
-
-def _content(hunks: Hunks) -> list[str]:
-    lines = []
-    for hunk in hunks:
-        for line in hunk.lines:
-            # `\\ No newline at end of file`
-            if not line.startswith("\\ "):
-                lines.append(line)
-    while lines and not lines[-1]:
-        lines.pop()
-    return lines
-
-
-def _sides(lines: Lines, marks: str = " +-") -> Replacement:
-    old = _side(lines, "-", marks)
-    new = _side(lines, "+", marks)
-    return with_ends(old), with_ends(new)
-
-
-def _side(lines: Lines, sign: str, marks: str = " +-") -> list[str]:
-    """Return the old (``-``) or new (``+``) lines; lines without a mark are kept lines."""
-    other = "+" if sign == "-" else "-"
-    side = []
-    for line in lines:
-        mark = line[:1]
-        if mark == other:
-            continue
-        side.append(line[1:] if mark in marks else line)
-    return side
-
-
-_ACTION = re.compile(
-    r"^\*\*\* ?(?:(Add|Create|New)|(Update|Modify|Edit)|(?:Delete|Remove)) File:? ?(.+)$",
-    re.IGNORECASE,
-)
-_MOVE = re.compile(r"^\*\*\* ?(?:Move|Rename)(?: File)? to:? ?(.+)$", re.IGNORECASE)
-BEGIN = "*** Begin Patch"
-END = "*** End Patch"
-_END_OF_FILE = "*** end of file"
-_EDGES = (BEGIN.lower(), END.lower())
-
-
-def read_patches(lines: list[str], scope: ReplyScope) -> Iterator[Part]:
-    """Yield the edits of each action, in order, and the lines outside of patches as lists."""
-    section: _Section | None = None
-    outside: list[str] = []
-    closing = _closing_fences(lines)
-    for number, line in enumerate(lines):
-        action = _ACTION.match(line)
-        is_edge = line.rstrip().lower() in _EDGES
-        if section and (action or is_edge or number in closing):
-            yield from section.edits(scope)
-            section = None
-        if action:
-            yield outside
-            outside = []
-            section = _Section(
-                name=action[3],
-                adds=bool(action[1]),
-                updates=bool(action[2]),
-            )
-        elif section:
-            section.add_line(line)
-        elif not is_edge:
-            outside.append(line)
-    if section:
-        yield from section.edits(scope)
-    yield outside
-
-
-def _closing_fences(lines: Lines) -> set[int]:
-    """Return the fences that no later line of the same patch with stars follows."""
-    numbers = set()
-    inside = False
-    for number in reversed(range(len(lines))):
-        line = lines[number]
-        is_fence = line.startswith(("`", "~")) and fence_of(line)
-        if line.startswith("***"):
-            inside = line.strip().lower() != _EDGES[0]
-        elif is_fence and not inside:
-            numbers.add(number)
-    return numbers
-
-
-@dataclass
-class _Section:
-    """The lines of an action; it removes its file where it neither adds nor updates it."""
-
-    name: str
-    adds: bool
-    updates: bool
-    lines: list[str] = field(default_factory=list)
-    target: str = ""
-
-    def add_line(self, line: str) -> None:
-        move = _MOVE.match(line)
-        if move:
-            self.target = move[1]
-        else:
-            self.lines.append(line)
-
-    def edits(self, scope: ReplyScope) -> Iterator[Edit]:
-        path = clean_name(self.name)
-        if self.adds:
-            yield self._new_file(path)
-            return
-        if not self.updates:
-            yield DeleteFile(without_bogus_folders(path, scope))
-            return
-        path = resolve_existing(path, scope)
-        yield from _chunk_edits(path, self.lines)
-        if self.target:
-            yield MoveFile(path, clean_name(self.target))
-
-    def _new_file(self, path: str) -> Edit:
-        unmarked = [line for line in self.lines if not line.startswith("+")]
-        if stray_markers(unmarked):
-            return Unreadable(path, STRAY_MARKER.format(path))
-        while self.lines and not self.lines[-1].strip():
-            self.lines.pop()
-        content = [line.removeprefix("+") for line in self.lines]
-        return WholeFile(path, with_ends(content), new=True)
-
-
-def _chunk_edits(path: str, lines: Lines) -> Iterator[Edit]:
-    headers: list[str] = []
-    hunk = Hunk()
-    for line in [*lines, "@@"]:
-        if not line.startswith("@@"):
-            hunk.lines.append(line)
-            continue
-        if any(hunk.lines):
-            yield _chunk_edit(path, hunk, headers)
-            headers = []
-        head = _HUNK.match(line)
-        hunk = Hunk.of(head) if head else Hunk()
-        header = hunk.hint
-        hunk.hint = ""
-        if not hunk.line:
-            header = line[2:].strip("@ \t.…")
-        if header.strip():
-            headers.append(header)
-
-
-def _chunk_edit(path: str, hunk: Hunk, headers: Lines) -> Edit:
-    content = []
-    for line in hunk.lines:
-        if line.rstrip().lower() != _END_OF_FILE:
-            content.append(line)
-    at_end = len(content) < len(hunk.lines)
-    while content and not content[-1]:
-        content.pop()
-    if not _has_changes(content):
-        return Unreadable(path, f"a part of the patch for {path} changes nothing.")
-    edit = hunk_edit(path, hunk, content, exists=True)
-    return replace(
-        edit,
-        headers=tuple(headers),
-        at_end=at_end,
-        appends=at_end or edit.appends,
-    )

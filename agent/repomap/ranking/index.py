@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
+from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.repomap.scanning.tags import (
-    IDENTIFIER,
+    FIELD,
     Definition,
     FileTags,
+    as_row,
+    from_row,
     parts,
 )
 
 Ints = NDArray[np.int32]
 Numbers = NDArray[np.integer]
-
 FILE = 0
 TYPE = 1
 FUNCTION = 2
-
 LAYOUT = 4
 """Part of the key in the store, because other layouts cannot be unpacked."""
-
-# The parts never contain them: paths hold no NUL, and one-line texts no separators.
+# Neither paths nor one-line texts contain it.
 _UNIT = "\0"
-_FIELD = "\x1f"
-_DECORATOR = "\x1e"
 _UTF8 = ("utf-8", "surrogateescape")
 _MAX_COUNT = 255
 # A constant is ranked as a function is.
@@ -76,10 +71,10 @@ class Index:
 
     def definition(self, unit: int) -> Definition:
         """Return the definition of ``unit``; for the file's own unit it has no name."""
-        return _definition(self.rows[unit])
+        return from_row(self.rows[unit])
 
     def name(self, unit: int) -> str:
-        return self.rows[unit].partition(_FIELD)[0]
+        return self.rows[unit].partition(FIELD)[0]
 
     def pack(self) -> Iterator[tuple[str, bytes]]:
         """Yield the parts of the index by name, as the whole would be in memory twice."""
@@ -107,37 +102,11 @@ class Index:
 
 def _unpack_part(name: str, data: bytes) -> tuple[str, ...] | NDArray[Any]:
     if name in ("paths", "rows", "identifiers", "stems"):
-        return _split(data.decode(*_UTF8), _UNIT)
+        text = data.decode(*_UTF8)
+        return tuple(text.split(_UNIT)) if text else ()
     if name in ("kinds", "counts"):
         return np.frombuffer(data, np.uint8)
     return np.frombuffer(data, np.int32)
-
-
-def _split(text: str, separator: str) -> tuple[str, ...]:
-    if not text:
-        return ()
-    return tuple(text.split(separator))
-
-
-def _definition(row: str) -> Definition:
-    name, kind, first, last, parent, signature, decorators, doc = row.split(_FIELD)
-    return Definition(
-        name,
-        kind,
-        int(first),
-        int(last),
-        int(parent),
-        signature,
-        _split(decorators, _DECORATOR),
-        doc,
-    )
-
-
-def _row(definition: Definition) -> str:
-    """Return ``definition`` as the text that ``_definition`` parses."""
-    decorators = _DECORATOR.join(definition.decorators)
-    values = vars(definition) | {"decorators": decorators}
-    return _FIELD.join(map(str, values.values()))
 
 
 @dataclass(frozen=True)
@@ -153,56 +122,38 @@ class _File:
     counts: array[int]
 
 
-@dataclass
-class IndexBuilder:
-    """Builds an index from the tags of one file after another, in little memory."""
-
-    _numbers: dict[str, int] = field(default_factory=dict)
-    _files: dict[str, _File] = field(default_factory=dict)
-
-    def add(self, path: str, tags: FileTags) -> None:
-        numbers = self._numbers
-        word_numbers = array("i")
-        units = array("i")
-        counts = array("B")
-        for unit, word_counts in enumerate(tags.word_counts):
-            word_numbers.extend(
-                [numbers.setdefault(word, len(numbers)) for word in word_counts]
-            )
-            units.extend([unit] * len(word_counts))
-            counts.extend([min(count, _MAX_COUNT) for count in word_counts.values()])
-        definitions = (_NAMELESS, *tags.definitions)
-        self._files[path] = _File(
-            rows=tuple(map(_row, definitions)),
-            names=tuple(definition.name for definition in definitions),
-            kinds=bytes(_KINDS[definition.kind] for definition in definitions),
-            parents=array("i", [definition.parent + 1 for definition in definitions]),
-            word_numbers=word_numbers,
-            units=units,
-            counts=counts,
+def _pack_file(tags: FileTags, numbers: dict[str, int]) -> _File:
+    """Return the data of a file; ``numbers`` get its new words."""
+    word_numbers = array("i")
+    units = array("i")
+    counts = array("B")
+    for unit, word_counts in enumerate(tags.word_counts):
+        word_numbers.extend(
+            [numbers.setdefault(word, len(numbers)) for word in word_counts]
         )
-
-    def build(self, paths: Iterable[str]) -> Index:
-        """Return the index of ``paths``; those whose tags were not added have no definitions.
-
-        The builder is empty afterwards.
-        """
-        names = tuple(sorted(paths))
-        empty = FileTags()
-        for path in names:
-            if path not in self._files:
-                self.add(path, empty)
-        files = [self._files.pop(path) for path in names]
-        numbers = self._numbers
-        self._numbers = {}
-        return _build_index(names, files, numbers)
+        units.extend([unit] * len(word_counts))
+        counts.extend([min(count, _MAX_COUNT) for count in word_counts.values()])
+    definitions = (_NAMELESS, *tags.definitions)
+    return _File(
+        rows=tuple(map(as_row, definitions)),
+        names=tuple(definition.name for definition in definitions),
+        kinds=bytes(_KINDS[definition.kind] for definition in definitions),
+        parents=array("i", [definition.parent + 1 for definition in definitions]),
+        word_numbers=word_numbers,
+        units=units,
+        counts=counts,
+    )
 
 
-def _build_index(
-    paths: tuple[str, ...],
-    files: Sequence[_File],
-    numbers: dict[str, int],
+def build_index(
+    all_paths: Iterable[str], tags: Iterable[tuple[str, FileTags]]
 ) -> Index:
+    """Return the index of files, in little memory; those without ``tags`` have no definitions."""
+    numbers: dict[str, int] = {}
+    by_path = {path: _pack_file(file_tags, numbers) for path, file_tags in tags}
+    empty = _pack_file(FileTags(), numbers)
+    paths = tuple(sorted(all_paths))
+    files = [by_path.get(path, empty) for path in paths]
     identifiers = tuple(sorted(numbers))
     # Words are numbered as they come; identifiers are sorted.
     sorted_numbers = [numbers[identifier] for identifier in identifiers]
@@ -264,160 +215,3 @@ def _stem_table(identifiers: Sequence[str]) -> tuple[tuple[str, ...], Ints, Ints
     starts = _starts([len(numbers) for numbers in groups])
     numbers = list(chain.from_iterable(groups))
     return stems, starts, np.array(numbers, np.int32)
-
-
-Floats = NDArray[np.float64]
-Shares = tuple[Numbers, Floats]
-"""Numbers of units or files, each with a share between 0 and 1."""
-
-_FOLDER_SHARE = 0.5
-# BM25 (Robertson & Zaragoza 2009): saturation of repetition, and weight of length.
-K1 = 1.2
-_B = 0.4
-
-
-@dataclass(frozen=True)
-class Lexicon:
-    """Tables of one index, each made on first use and kept for later queries."""
-
-    index: Index
-
-    @cached_property
-    def files(self) -> FileIndex:
-        return FileIndex.of(self.index.paths)
-
-    @cached_property
-    def file_numbers(self) -> dict[str, int]:
-        return _numbers(self.index.paths)
-
-    @cached_property
-    def identifier_numbers(self) -> dict[str, int]:
-        return _numbers(self.index.identifiers)
-
-    @cached_property
-    def _stem_numbers(self) -> dict[str, int]:
-        return _numbers(self.index.stems)
-
-    @cached_property
-    def file_of(self) -> Ints:
-        files = np.arange(len(self.index.paths), dtype=np.int32)
-        unit_counts = np.diff(self.index.first_unit)
-        return np.repeat(files, unit_counts)
-
-    @cached_property
-    def unit_lengths(self) -> Floats:
-        index = self.index
-        return sum_by_number(index.units, index.counts, len(index.rows))
-
-    @cached_property
-    def file_lengths(self) -> Floats:
-        return sum_by_number(self.file_of, self.unit_lengths, len(self.index.paths))
-
-    @cached_property
-    def unit_norms(self) -> Floats:
-        return _norms(self.unit_lengths)
-
-    @cached_property
-    def file_norms(self) -> Floats:
-        return _norms(self.file_lengths)
-
-    @cached_property
-    def _units_by_name(self) -> tuple[Ints, Ints]:
-        names = self.index.names
-        order = np.argsort(names, kind="stable").astype(np.int32)
-        identifiers = np.arange(len(self.index.identifiers) + 1)
-        starts = np.searchsorted(names[order], identifiers)
-        return order, starts.astype(np.int32)
-
-    @cached_property
-    def definition_counts(self) -> Ints:
-        return np.diff(self._units_by_name[1])
-
-    @cached_property
-    def stem_counts(self) -> Floats:
-        """The number of stems of each identifier; at least one."""
-        number = len(self.index.identifiers)
-        counts = np.bincount(self.index.stem_identifiers, minlength=number)
-        return np.maximum(counts, 1).astype(np.float64)
-
-    def units_named(self, name: str) -> Ints:
-        number = self.identifier_numbers.get(name)
-        if number is None:
-            return np.empty(0, np.int32)
-        return self.units_defining(np.array([number]))
-
-    def units_defining(self, identifiers: Numbers) -> Ints:
-        order, starts = self._units_by_name
-        positions = _ranges(starts[identifiers], starts[identifiers + 1])
-        units: Ints = order[positions]
-        return units
-
-    @cached_property
-    def path_stems(self) -> dict[str, Shares]:
-        """For each stem the files with it in their path: the base name counts 1, folders half."""
-        stems_of = cache(_stems_of)
-        shares_by_stem: dict[str, dict[int, float]] = {}
-        for number, path in enumerate(self.index.paths):
-            folders, _, base = path.rpartition("/")
-            name = base.rpartition(".")[0] or base
-            for stem in stems_of(name):
-                shares_by_stem.setdefault(stem, {})[number] = 1.0
-            for stem in stems_of(folders):
-                shares_by_stem.setdefault(stem, {}).setdefault(number, _FOLDER_SHARE)
-        path_stems: dict[str, Shares] = {}
-        for stem, shares in shares_by_stem.items():
-            numbers = np.array(list(shares), np.int64)
-            values = np.array(list(shares.values()))
-            path_stems[stem] = (numbers, values)
-        return path_stems
-
-    def identifiers_with(self, stem: str) -> Ints:
-        """Return the numbers of the identifiers that hold ``stem``."""
-        number = self._stem_numbers.get(stem)
-        if number is None:
-            return np.empty(0, np.int32)
-        start = self.index.stem_starts[number]
-        end = self.index.stem_starts[number + 1]
-        return self.index.stem_identifiers[start:end]
-
-    def postings(self, identifiers: Numbers) -> tuple[Ints, NDArray[np.uint8]]:
-        """Return the units that hold ``identifiers``, and how often."""
-        index = self.index
-        positions = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
-        return index.units[positions], index.counts[positions]
-
-    def qualifiers(self, unit: int) -> tuple[str, str]:
-        """Return the names that may precede the dot: the definition around ``unit``, its module."""
-        enclosing = self.index.definition(int(self.index.parents[unit]))
-        path = self.index.paths[self.file_of[unit]]
-        base = path.rpartition("/")[2]
-        return enclosing.name, base.partition(".")[0]
-
-
-def _numbers(names: Iterable[str]) -> dict[str, int]:
-    return {name: number for number, name in enumerate(names)}
-
-
-def _stems_of(text: str) -> list[str]:
-    stems: list[str] = []
-    for identifier in IDENTIFIER.findall(text):
-        stems += parts(identifier)
-    return stems
-
-
-def _norms(lengths: Floats) -> Floats:
-    mean = lengths.mean() or 1.0
-    return 1 - _B + _B * lengths / mean
-
-
-def sum_by_number(numbers: Numbers, values: NDArray[Any], size: int) -> Floats:
-    """Return for each of ``size`` places the sum of its values."""
-    sums = np.bincount(numbers, values, size)
-    return sums.astype(np.float64, copy=False)
-
-
-def _ranges(starts: Numbers, ends: Numbers) -> Numbers:
-    """Return the numbers of all ranges one after another."""
-    sizes = ends - starts
-    shifts = np.repeat(ends - np.cumsum(sizes), sizes)
-    return shifts + np.arange(sizes.sum())

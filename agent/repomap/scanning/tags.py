@@ -7,9 +7,9 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
+from functools import lru_cache
 
-SCANNER = 4
+SCANNER = 5
 """Part of the key in the store, so that a changed scanner does not read older tags."""
 
 
@@ -35,6 +35,33 @@ class Definition:
     doc: str = ""
 
 
+# One-line texts contain neither.
+FIELD = "\x1f"
+_DECORATOR = "\x1e"
+
+
+def as_row(definition: Definition) -> str:
+    """Return ``definition`` as the text that ``from_row`` parses; its name comes first."""
+    decorators = _DECORATOR.join(definition.decorators)
+    values = vars(definition) | {"decorators": decorators}
+    return FIELD.join(map(str, values.values()))
+
+
+@lru_cache(maxsize=10_000)
+def from_row(row: str) -> Definition:
+    name, kind, first, last, parent, signature, decorators, doc = row.split(FIELD)
+    return Definition(
+        name,
+        kind,
+        int(first),
+        int(last),
+        int(parent),
+        signature,
+        tuple(filter(None, decorators.split(_DECORATOR))),
+        doc,
+    )
+
+
 @dataclass(frozen=True)
 class FileTags:
     """The definitions of one file in the order of their lines.
@@ -48,38 +75,17 @@ class FileTags:
     word_counts: tuple[Mapping[str, int], ...] = ({},)
 
     def pack(self) -> bytes:
-        names = sorted(set(chain.from_iterable(self.word_counts)))
-        positions = {word: position for position, word in enumerate(names)}
-        units = []
-        for counts in self.word_counts:
-            unit: list[int] = []
-            for word in sorted(counts):
-                unit += (positions[word], counts[word])
-            units.append(unit)
-        # The values of a definition, in the order of its fields.
-        rows = [list(vars(definition).values()) for definition in self.definitions]
-        text = json.dumps([rows, " ".join(names), units])
+        rows = list(map(as_row, self.definitions))
+        text = json.dumps([rows, self.word_counts])
         return zlib.compress(text.encode(), 1)
 
     @classmethod
     def unpack(cls, packed: bytes) -> FileTags:
         try:
-            rows, joined, units = json.loads(zlib.decompress(packed))
-            names = joined.split(" ")
-            definitions = []
-            for name, kind, first, last, parent, signature, decorators, doc in rows:
-                definition = Definition(
-                    name, kind, first, last, parent, signature, tuple(decorators), doc
-                )
-                definitions.append(definition)
-            word_counts = []
-            for unit in units:
-                unit_names = [names[position] for position in unit[::2]]
-                counts = zip(unit_names, unit[1::2], strict=True)
-                word_counts.append(dict(counts))
-        except (zlib.error, ValueError, TypeError, LookupError) as error:
+            rows, word_counts = json.loads(zlib.decompress(packed))
+            return cls(tuple(map(from_row, rows)), tuple(map(dict, word_counts)))
+        except (zlib.error, ValueError, TypeError, AttributeError) as error:
             raise ValueError(f"not packed tags: {error}") from error
-        return cls(tuple(definitions), tuple(word_counts))
 
 
 IDENTIFIER = re.compile(r"[^\W\d]\w+")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import sys
 
-from swe_retry.kit import Command, Program
+from swe_retry.kit import packages_or_restart
+
+with packages_or_restart():
+    from swe_retry.kit import Command, Program
+    from swe_retry_exercises.canitedit import generation, report, stats
 
 COMMANDS = {
-    "run": Command(
-        "swe_retry_exercises.canitedit.generation",
-        help="Ask models for edited programs.",
-    ),
+    "run": Command(generation.main, help="Ask models for edited programs."),
     "report": Command(
-        "swe_retry_exercises.canitedit.report",
-        help="Run completions with their tests, and score them.",
+        report.main, help="Run completions with their tests, and score them."
     ),
-    "stats": Command(
-        "swe_retry_exercises.canitedit.stats", help="Describe the data set in a table."
-    ),
+    "stats": Command(stats.main, help="Describe the data set in a table."),
 }
 PROGRAM = Program("canitedit", "python -m swe_retry_exercises.canitedit", COMMANDS)
 
 if __name__ == "__main__":
-    sys.exit(PROGRAM.dispatch())
+    sys.exit(PROGRAM.main())

@@ -17,6 +17,7 @@ from swe_retry.kit import (
     BudgetUsedError,
     DamagedFileError,
     End,
+    Endpoint,
     EnvFileOption,
     Finished,
     InfrastructureError,
@@ -40,18 +41,17 @@ from swe_retry.kit import (
     WindowExceededError,
     WorkerAccess,
     WorkStep,
-    accepts_options,
     as_text,
     ask_servers,
     check_folders,
     check_models,
-    endpoint_arguments,
     is_safe_name,
     model_slug,
     name_slug,
     quantity,
     read_models,
     room_for_reply,
+    settings_command,
     sha256_of,
     size,
     start_run,
@@ -77,8 +77,7 @@ from swe_retry_exercises.canitedit.results import (
     write_file,
 )
 from swe_retry_exercises.canitedit.settings import Completions, CompletionSettings
-from swe_retry_exercises.running import MODELS, refuse, shared_flags
-from swe_retry_exercises.settings import SettingsWord, settings_command
+from swe_retry_exercises.options import MODELS, SettingsWord, refuse, shared_flags
 from swe_retry_exercises.values import JsonObject, Say, values_of
 
 READER = "python -m swe_retry_exercises.canitedit report"
@@ -126,7 +125,7 @@ def main(
     jobs = {}
     for folder, model in model_folders(models).items():
         if completions.prompt in STOP:
-            endpoint_arguments(model.name, calls.api_base, calls.timeout, text=True)
+            Endpoint(model.name, calls.api_base).arguments(calls.timeout, text=True)
         for problem in problems:
             for kind in completions.kinds:
                 job = CompletionJob(completions, problem, kind, model, folder)
@@ -382,7 +381,8 @@ class CompletionWork:
         settings = self.models.config.settings
         name = self.job.choice.name
         top_p: float | None = self.job.settings.top_p
-        if not accepts_options(name, settings.calls.api_base, {"top_p": top_p}):
+        endpoint = Endpoint(name, settings.calls.api_base)
+        if not endpoint.accepts({"top_p": top_p}):
             top_p = None
         prompt = self.job.settings.prompt.value
         content = self.job.problem.model_dump()

@@ -19,6 +19,7 @@ from swe_retry.kit import (
     find_run,
     one_line,
     quantity,
+    settings_command,
     some,
 )
 from swe_retry_exercises.canitedit.evaluation import evaluate
@@ -44,7 +45,7 @@ from swe_retry_exercises.canitedit.tables import (
     report_json,
     report_text,
 )
-from swe_retry_exercises.settings import CHART, settings_command
+from swe_retry_exercises.options import CHART
 from swe_retry_exercises.statistics import compare_means
 from swe_retry_exercises.values import say_aside, values_of
 

@@ -20,7 +20,7 @@ from swe_retry.kit import (
 )
 from swe_retry_exercises.canitedit.problems import HUB_ID, KINDS, InstructionKind
 from swe_retry_exercises.canitedit.prompts import Prompt
-from swe_retry_exercises.settings import Distinct
+from swe_retry_exercises.options import Distinct
 
 _MAX_K = 1000
 GroupBy = Literal["change_kind", "topic", "libraries", "length"]

@@ -11,15 +11,11 @@ from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
-from swe_retry.kit import JsonFormat, table
+from swe_retry.kit import JsonFormat, settings_command, table
 from swe_retry_exercises.canitedit.problems import Problem, load_problems
 from swe_retry_exercises.canitedit.settings import ProblemStatsSettings
-from swe_retry_exercises.settings import (
-    WORDS,
-    SettingsWord,
-    settings_command,
-    token_counter,
-)
+from swe_retry_exercises.options import SettingsWord
+from swe_retry_exercises.tokens import WORDS, token_counter
 from swe_retry_exercises.values import JsonObject, values_of
 
 # Mean and deviation as the first paper prints them; today's rows give 361.3 (386.6).

@@ -16,8 +16,7 @@ from swe_retry_exercises.canitedit.problems import (
     TABLE_3,
     describe_problems,
 )
-from swe_retry_exercises.settings import csv_text
-from swe_retry_exercises.values import NONE, number_text, values_of
+from swe_retry_exercises.values import NONE, csv_text, number_text, values_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

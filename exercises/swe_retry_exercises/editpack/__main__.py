@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import sys
 
-from swe_retry.kit import Command, Program
+from swe_retry.kit import packages_or_restart
 
-_PACKAGE = "swe_retry_exercises.editpack"
+with packages_or_restart():
+    from swe_retry.kit import Command, Program
+    from swe_retry_exercises.editpack import (
+        decontaminate,
+        dedup,
+        filter,
+        mine,
+        shaping,
+        stats,
+        train,
+    )
+
 COMMANDS = {
-    "mine": Command(
-        f"{_PACKAGE}.mine", help="Read edits from the commits of repositories."
-    ),
-    "filter": Command(f"{_PACKAGE}.filter", help="Keep the rows that pass the rules."),
-    "dedup": Command(f"{_PACKAGE}.dedup", help="Keep one row of each cluster."),
+    "mine": Command(mine.main, help="Read edits from the commits of repositories."),
+    "filter": Command(filter.main, help="Keep the rows that pass the rules."),
+    "dedup": Command(dedup.main, help="Keep one row of each cluster."),
     "decontaminate": Command(
-        f"{_PACKAGE}.decontaminate",
+        decontaminate.main,
         help="Take out rows that share text with evaluation problems.",
     ),
-    "stats": Command(f"{_PACKAGE}.stats", help="Describe rows: a table and JSON."),
+    "stats": Command(stats.main, help="Describe rows: a table and JSON."),
     "format": Command(
-        f"{_PACKAGE}.shaping",
-        "format_rows",
-        help="Add instruction and content; drop nothing.",
+        shaping.format_rows, help="Add instruction and content; drop nothing."
     ),
-    "sample": Command(
-        f"{_PACKAGE}.shaping", "sample_rows", help="Take rows at random."
-    ),
-    "train": Command(f"{_PACKAGE}.train", help="Tune a model on rows."),
+    "sample": Command(shaping.sample_rows, help="Take rows at random."),
+    "train": Command(train.main, help="Tune a model on rows."),
 }
 PROGRAM = Program("editpack", "python -m swe_retry_exercises.editpack", COMMANDS)
 
 if __name__ == "__main__":
-    sys.exit(PROGRAM.dispatch())
+    sys.exit(PROGRAM.main())

@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from swe_retry.kit import DamagedError, UserError, abbreviate
+from swe_retry.kit import DamagedError, UserError, abbreviate, settings_command
 from swe_retry_exercises.editpack.files import (
     DECONTAMINATE,
     DroppedFile,
@@ -39,7 +39,6 @@ from swe_retry_exercises.editpack.rows import (
     with_content,
 )
 from swe_retry_exercises.exercism.catalog import Catalog, read_catalog
-from swe_retry_exercises.settings import settings_command
 from swe_retry_exercises.values import JsonObject
 
 RUN = 13

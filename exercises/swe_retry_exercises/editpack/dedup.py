@@ -18,7 +18,7 @@ import typer
 from pydantic import Field
 from tqdm import tqdm
 
-from swe_retry.kit import Section, UserError, quantity
+from swe_retry.kit import Section, UserError, quantity, settings_command
 from swe_retry_exercises.editpack.files import (
     DroppedFile,
     OutFile,
@@ -33,7 +33,6 @@ from swe_retry_exercises.editpack.rows import (
     reason,
     with_content,
 )
-from swe_retry_exercises.settings import settings_command
 
 if TYPE_CHECKING:
     from scipy.cluster.hierarchy import DisjointSet

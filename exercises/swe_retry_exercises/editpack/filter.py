@@ -30,7 +30,12 @@ from pathlib import Path
 
 from rapidfuzz.distance import Levenshtein
 
-from swe_retry.kit import InfrastructureError, Section, without_secrets
+from swe_retry.kit import (
+    InfrastructureError,
+    Section,
+    settings_command,
+    without_secrets,
+)
 from swe_retry_exercises.editpack.files import (
     DroppedFile,
     OutFile,
@@ -49,7 +54,6 @@ from swe_retry_exercises.editpack.rows import (
     reason,
     with_content,
 )
-from swe_retry_exercises.settings import settings_command
 
 Parse = Callable[[Sequence[str]], Sequence[str]]
 """Returns why each text is not Python, in one line; empty for one that is."""

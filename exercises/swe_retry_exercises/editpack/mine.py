@@ -30,6 +30,7 @@ from swe_retry.kit import (
     git,
     in_period,
     one_line,
+    settings_command,
     sha256_of,
 )
 from swe_retry_exercises.editpack.files import DroppedFile, OutFile, write_rows
@@ -64,7 +65,6 @@ from swe_retry_exercises.editpack.rows import (
     reason,
     with_content,
 )
-from swe_retry_exercises.settings import settings_command
 from swe_retry_exercises.values import JsonObject, say_aside
 
 MAX_SIDE = 50_000

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from tqdm import tqdm
 
-from swe_retry.kit import Section, UserError, quantity
+from swe_retry.kit import Section, UserError, quantity, settings_command
 from swe_retry_exercises.editpack.files import (
     DroppedFile,
     OutFile,
@@ -23,7 +23,6 @@ from swe_retry_exercises.editpack.rows import (
     reason,
     with_content,
 )
-from swe_retry_exercises.settings import settings_command
 
 _PAPER_SIZE = 25_000
 

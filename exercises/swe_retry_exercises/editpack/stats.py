@@ -22,6 +22,7 @@ from swe_retry.kit import (
     Section,
     check_folder,
     quantity,
+    settings_command,
     table,
     write_json_atomic,
     write_text_atomic,
@@ -41,7 +42,7 @@ from swe_retry_exercises.editpack.rows import (
     file_digest,
     message_of,
 )
-from swe_retry_exercises.settings import WORDS, settings_command, token_counter
+from swe_retry_exercises.tokens import WORDS, token_counter
 from swe_retry_exercises.values import JsonObject
 
 # rapidfuzz needs time in proportion to the product of the lengths that differ.

@@ -24,6 +24,7 @@ from swe_retry.kit import (
     read_object,
     render_text,
     run_lock,
+    settings_command,
     write_json_atomic,
     write_text_atomic,
 )
@@ -37,7 +38,6 @@ from swe_retry_exercises.editpack.files import (
 )
 from swe_retry_exercises.editpack.recipe import Recipe
 from swe_retry_exercises.editpack.rows import EditRow, JudgedRow, file_digest
-from swe_retry_exercises.settings import settings_command
 from swe_retry_exercises.values import JsonMapping, JsonObject
 
 _RECORD = "train.json"

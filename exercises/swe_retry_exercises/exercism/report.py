@@ -36,6 +36,7 @@ from swe_retry.kit import (
     percent,
     points,
     quantity,
+    settings_command,
     some,
     table,
     write_text_atomic,
@@ -51,10 +52,11 @@ from swe_retry_exercises.exercism.records import (
     write_run_records,
     wrong_ratios,
 )
-from swe_retry_exercises.settings import CHART, csv_text, settings_command
+from swe_retry_exercises.options import CHART
 from swe_retry_exercises.values import (
     NONE,
     JsonObject,
+    csv_text,
     number_text,
     say_aside,
     values_of,

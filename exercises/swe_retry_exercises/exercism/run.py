@@ -43,6 +43,7 @@ from swe_retry.kit import (
     read_models,
     recorded_of,
     replay_folder,
+    settings_command,
     start_run,
     sum_words,
     total,
@@ -83,8 +84,13 @@ from swe_retry_exercises.exercism.tester import (
     prepare,
     usable_languages,
 )
-from swe_retry_exercises.running import INSTANCES, MODELS, refuse, shared_flags
-from swe_retry_exercises.settings import SettingsWord, settings_command
+from swe_retry_exercises.options import (
+    INSTANCES,
+    MODELS,
+    SettingsWord,
+    refuse,
+    shared_flags,
+)
 from swe_retry_exercises.values import JsonObject, Say, say_aside
 
 

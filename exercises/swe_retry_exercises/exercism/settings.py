@@ -19,18 +19,18 @@ from swe_retry.kit import (
     Models,
     RunBasics,
     Section,
-    Selection,
     TextList,
     UserError,
     format_names,
     model_slug,
+    narrow,
     read_ids,
 )
 from swe_retry_exercises.exercism.catalog import Exercise
 from swe_retry_exercises.exercism.languages import LANGUAGES
 from swe_retry_exercises.exercism.messages import PROFILES, Profile
 from swe_retry_exercises.exercism.results import ColumnName
-from swe_retry_exercises.settings import among
+from swe_retry_exercises.options import among
 from swe_retry_exercises.values import JsonObject
 
 
@@ -104,12 +104,8 @@ class Exercises(Section):
             if not matches:
                 raise UserError(f"no exercise is called {name}; check exercises.ids")
             keys |= dict.fromkeys(matches)
-        selection = Selection(
-            pattern=self.filter,
-            part=self.slice,
-            seed=self.shuffle,
-        )
-        chosen = selection.narrow(list(keys or by_key), "exercise")
+        chosen = list(keys or by_key)
+        chosen = narrow(chosen, "exercise", self.filter, self.slice, self.shuffle)
         return tuple(by_key[key] for key in chosen)
 
 

@@ -22,7 +22,7 @@ def train(monkeypatch: pytest.MonkeyPatch) -> Train:
 
     def run(*arguments: object) -> int:
         monkeypatch.setattr(sys, "argv", ["editpack", "train", *map(str, arguments)])
-        return PROGRAM.dispatch()
+        return PROGRAM.main()
 
     return run
 

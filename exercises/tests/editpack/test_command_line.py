@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from exercises.tests.support.editpack import edit, editpack, report_beside, write_rows
 from swe_retry.core.settings import Section, settings_of
-from swe_retry.launch import start
+from swe_retry.launch import renamed
 from swe_retry_exercises.editpack import dedup, filter, mine, shaping, stats, train
 from swe_retry_exercises.editpack.__main__ import COMMANDS, PROGRAM
 
@@ -70,13 +69,13 @@ def test_no_command_has_an_option_that_is_said_to_be_old(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     old = set()
-    for line in start._RENAMED.read_text(encoding="utf-8").splitlines():
+    for line in renamed._RENAMED.read_text(encoding="utf-8").splitlines():
         key, name, _ = line.split("\t")
         if key == PROGRAM.key and name.startswith("--"):
             old.add(name)
     assert old
     for name, command in COMMANDS.items():
-        assert import_module(command.module)
+        assert callable(command.run)
         assert editpack(name, "--help") == 0
         help_words = set(capsys.readouterr().out.replace(",", " ").split())
         assert not old & help_words, name

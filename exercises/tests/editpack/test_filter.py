@@ -229,7 +229,7 @@ from pathlib import Path
 from swe_retry_exercises.editpack import filter
 from swe_retry_exercises.editpack.__main__ import PROGRAM
 filter._SCRIPT = Path(sys.argv.pop(1))
-sys.exit(PROGRAM.dispatch())
+sys.exit(PROGRAM.main())
 """
 HANGS = """\
 import os, sys, time

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 from exercises.tests.commands import EDITPACK
 from exercises.tests.support.editpack import edit, write_rows
 from swe_retry_exercises.editpack.stats import distance_of, distribution, stats_schema
-from swe_retry_exercises.settings import token_counter
+from swe_retry_exercises.tokens import token_counter
 from tests.support import read_json, sha256_of
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "editpack-stats.schema.json"

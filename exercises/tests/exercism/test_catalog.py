@@ -16,7 +16,7 @@ import pytest
 from exercises.tests.support.exercism import SIX, six
 from swe_retry.core.errors import UserError
 from swe_retry.core.git import git
-from swe_retry.core.settings import check_settings, of_mapping
+from swe_retry.core.sources import check_settings, of_mapping
 from swe_retry_exercises.exercism.catalog import (
     Catalog,
     catalog_of,

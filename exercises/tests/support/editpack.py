@@ -62,7 +62,7 @@ def report_beside(path: Path) -> Any:
 def editpack(*arguments: object) -> int:
     """Run a command of editpack in this process and return its exit code."""
     with patch.object(sys, "argv", ["editpack", *map(str, arguments)]):
-        return PROGRAM.dispatch()
+        return PROGRAM.main()
 
 
 _HEADS = (

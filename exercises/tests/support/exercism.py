@@ -40,7 +40,7 @@ SIX = Path(__file__).parents[1] / "data/exercism"
 def main(argv: Sequence[object]) -> int:
     """Run a command of the benchmark in this process and return its exit code."""
     sys.argv = ["exercism", *map(str, argv)]
-    return PROGRAM.dispatch()
+    return PROGRAM.main()
 
 
 def six() -> dict[str, Exercise]:

@@ -23,7 +23,7 @@ from swe_retry.attempts.evidence.scripts import (
 from swe_retry.attempts.policy import ChoiceSettings
 from swe_retry.attempts.trees import tree_of
 from swe_retry.core.worktree import Changes
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.chat import (
     BudgetUsedError,
     ReplayExhaustedError,

@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import partial
 
 from swe_retry.attempts.services import Services
-from swe_retry.instances.split import Instance
+from swe_retry.instances.instance import Instance
 from swe_retry.llm.chat import ChatModel, Message, RequestRefusedError, request_sha256
 from swe_retry.record.records import Attempt, AttemptStatus
 from swe_retry.runner.jobs import JobContext

@@ -161,11 +161,7 @@ class AgentContainer(Surroundings):
         lines.append(f'export PATH={SCRATCH}/bin:"$PATH"')
         lines.append('exec "$@"')
         (command.scratch / _SCRIPT.name).write_text("\n".join(lines))
-        return forwarded_argv(
-            _interpreter()[0],
-            ["bash", str(_SCRIPT), *argv],
-            command,
-        )
+        return forwarded_argv(_interpreter()[0], ["bash", str(_SCRIPT), *argv], command)
 
     def _covers(self, empty: Path, mounts: Mapping[Path, Path]) -> Iterator[str]:
         """Yield volumes that cover what is hidden of the machine's files in the container."""
@@ -220,14 +216,7 @@ class AgentContainer(Surroundings):
     def _check_start(self, container: Container, program: HostProgram) -> None:
         # Not every program can say its version.
         check = '"$0" --version || "$0" --help'
-        argv = [
-            "bash",
-            str(_SCRIPT),
-            "bash",
-            "-c",
-            check,
-            program.path.name,
-        ]
+        argv = ["bash", str(_SCRIPT), "bash", "-c", check, program.path.name]
         with engine_errors():
             ended = container.made.exec_run(argv, user=_user())
         if ended.exit_code:
@@ -278,9 +267,7 @@ def _unpack(archive: Iterable[bytes], parent: Path) -> Path:
 
 
 def _run_in(
-    container: Container,
-    argv: Sequence[str],
-    command: CommandRun,
+    container: Container, argv: Sequence[str], command: CommandRun
 ) -> CommandResult:
     def take_error(data: bytes) -> None:
         command.output.add(data)

@@ -203,9 +203,8 @@ class Container:
                 self.made.id, list(argv), stdin=bool(stdin), **options
             )["Id"]
             connection = api.exec_start(execution, socket=True)
-            stack.callback(_close, connection)
             raw = getattr(connection, "_sock", connection)
-            stack.callback(_hang_up, raw)
+            stack.callback(_disconnect, connection, raw)
             early = bytearray(early_bytes(connection))
             if stdin:
                 raw.settimeout(_START_SECONDS)
@@ -335,19 +334,16 @@ def early_bytes(connection: Any) -> bytes:  # noqa: ANN401
         raw.settimeout(_START_SECONDS)
 
 
-def _close(connection: Any) -> None:  # noqa: ANN401
-    """Close the reply above the connection first: Python 3.13 warns of one whose file is closed."""
+def _disconnect(connection: Any, raw: Any) -> None:  # noqa: ANN401
+    # Others refer to it, and an engine waits for a reader of endless output.
+    with contextlib.suppress(OSError):
+        raw.shutdown(socket.SHUT_RDWR)
+    raw.close()
+    # The reply above it goes first: Python 3.13 warns of one whose file is closed.
     response = getattr(connection, "_response", None)
     if response:
         response.close()
     connection.close()
-
-
-def _hang_up(raw: Any) -> None:  # noqa: ANN401
-    """End a connection that others refer to: an engine waits for a reader of endless output."""
-    with contextlib.suppress(OSError):
-        raw.shutdown(socket.SHUT_RDWR)
-    raw.close()
 
 
 def _pump(

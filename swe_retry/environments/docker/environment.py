@@ -169,10 +169,7 @@ class DockerSession:
 
     @contextmanager
     def prepare(
-        self,
-        changes: Changes,
-        setup: Setup = AS_GIVEN,
-        commands: int = 1,
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
     ) -> Iterator[DockerPrepared]:
         with self.set_up(changes, setup) as (container, failed):
             image = container.commit()

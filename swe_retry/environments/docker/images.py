@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, PlainSerializer
+from pydantic import AfterValidator, ByteSize
 
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.settings import Commas, Section
@@ -154,30 +153,13 @@ _HUB = "docker.io/"
 _LIBRARY = "library/"
 
 
-@dataclass(frozen=True)
-class ImagePrefix:
-    """Images whose names start with ``before`` are pulled from where ``after`` stands instead."""
-
-    before: str
-    after: str
-
-    @classmethod
-    def parse(cls, text: str) -> ImagePrefix:
-        before, _, after = text.partition("=")
-        if not (before and after) or re.search(r"\s", text):
-            raise ValueError(
-                f"{text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
-            )
-        return cls(before, after)
-
-    def __str__(self) -> str:
-        return f"{self.before}={self.after}"
-
-
-def _parse_prefix(value: Any) -> Any:  # noqa: ANN401 - of any source
-    if isinstance(value, str):
-        return ImagePrefix.parse(value)
-    return value
+def _check_mirror(text: str) -> str:
+    before, _, after = text.partition("=")
+    if not (before and after) or re.search(r"\s", text):
+        raise ValueError(
+            f"{text!r}: give FROM=TO, as docker.io/=mirror.example.org/hub/"
+        )
+    return text
 
 
 def _check_size(size: int) -> int:
@@ -194,13 +176,7 @@ class Images(Section):
     but none that was there before."""
 
     mirrors: Annotated[
-        tuple[
-            Annotated[
-                ImagePrefix, BeforeValidator(_parse_prefix), PlainSerializer(str)
-            ],
-            ...,
-        ],
-        Commas,
+        tuple[Annotated[str, AfterValidator(_check_mirror)], ...], Commas
     ] = ()
     """FROM=TO: pull images whose names start with FROM from a mirror."""
 
@@ -213,13 +189,14 @@ def whole_name(image: str) -> str:
     return f"{_HUB}{'' if slash else _LIBRARY}{image}"
 
 
-def mirror_name(image: str, prefixes: Sequence[ImagePrefix]) -> str:
-    """Return the name to pull ``image`` by: that of the first prefix that fits, else its own.
+def mirror_name(image: str, mirrors: Sequence[str]) -> str:
+    """Return the name to pull ``image`` by: that of the first mirror that fits, else its own.
 
-    A prefix may leave out ``docker.io/``, as names of images do.
+    A mirror is FROM=TO; FROM may leave out ``docker.io/``, as names of images do.
     """
-    for prefix in prefixes:
+    for mirror in mirrors:
+        before, _, after = mirror.partition("=")
         for name in (image, whole_name(image)):
-            if name.startswith(prefix.before):
-                return prefix.after + name[len(prefix.before) :]
+            if name.startswith(before):
+                return after + name.removeprefix(before)
     return image

@@ -31,7 +31,6 @@ from swe_retry.core.untrusted import read_bytes
 from swe_retry.environments.docker.containers import LABEL
 from swe_retry.environments.docker.engine import engine_errors
 from swe_retry.environments.docker.images import (
-    ImagePrefix,
     PullError,
     PullFailure,
     check_space,
@@ -107,7 +106,7 @@ class ImageStore:
     Attributes:
         folder: of the record and the locks.
         limit: bytes of all pulled images; None for no limit.
-        prefixes: of mirrors.
+        mirrors: each FROM=TO, as ``mirror_name`` takes them.
         say: takes a line for each pull, removal and further try.
         wait: waits for so many seconds, and raises when the run stops.
     """
@@ -115,7 +114,7 @@ class ImageStore:
     client: Any
     folder: Path
     limit: int | None = None
-    prefixes: Sequence[ImagePrefix] = ()
+    mirrors: Sequence[str] = ()
     say: Say = lambda _: None
     wait: Callable[[float], None] = time.sleep
 
@@ -169,7 +168,7 @@ class ImageStore:
         closed: dict[str, str] = {}
         missing = missing_images(self.client, images)
         for number, image in enumerate(missing, 1):
-            registry = split_name(mirror_name(image, self.prefixes))[0]
+            registry = split_name(mirror_name(image, self.mirrors))[0]
             if registry in closed:
                 failed[image] = closed[registry]
                 continue
@@ -290,7 +289,7 @@ class ImageStore:
         It is recorded before as well: a killed process may leave a complete image. An image that
         was there by another name does not become ours.
         """
-        source = mirror_name(image, self.prefixes)
+        source = mirror_name(image, self.mirrors)
         with engine_errors():
             earlier_ids = {other["Id"] for other in self.client.api.images(all=True)}
             if self.limit is None:

@@ -73,10 +73,7 @@ def _json(address: str) -> Any:  # noqa: ANN401
     import httpx
 
     answer = httpx.get(
-        address,
-        headers={"Accept": _MANIFESTS},
-        timeout=_SECONDS,
-        follow_redirects=True,
+        address, headers={"Accept": _MANIFESTS}, timeout=_SECONDS, follow_redirects=True
     )
     answer.raise_for_status()
     return answer.json()

@@ -40,9 +40,7 @@ def installs_project(line: str) -> bool:
 
 
 def setup_lines(
-    lines: Iterable[str],
-    setup: Setup,
-    folder: str = FOLDER,
+    lines: Iterable[str], setup: Setup, folder: str = FOLDER
 ) -> Iterator[str]:
     """Yield the image's set-up ``lines``, changed as the way of ``setup`` says.
 

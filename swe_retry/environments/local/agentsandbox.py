@@ -116,11 +116,7 @@ class AgentBubble(Surroundings):
         if self.session:
             argv = self.session.confined.limited_argv(argv, memory=False)
         argv = sandbox_argv_with(
-            argv,
-            folders,
-            self.readable,
-            self.hidden,
-            network=self.network,
+            argv, folders, self.readable, self.hidden, network=self.network
         )
         if not self.session:
             return command.start(keyring_argv(argv), variables)
@@ -130,9 +126,7 @@ class AgentBubble(Surroundings):
 
 
 def forwarded_argv(
-    python: Sequence[str],
-    argv: Sequence[str],
-    command: CommandRun,
+    python: Sequence[str], argv: Sequence[str], command: CommandRun
 ) -> list[str]:
     """Return what runs ``argv`` beside the way to the gateway, if there is one."""
     if not (command.scratch / SOCKET).exists():
@@ -252,10 +246,7 @@ def make_agent(
 
 
 def _make_by_name(
-    settings: AgentSettings,
-    name: str,
-    bubble: AgentBubble | None,
-    cache: Path,
+    settings: AgentSettings, name: str, bubble: AgentBubble | None, cache: Path
 ) -> Agent:
     recipe = named_agent(name)
     agent = load_agent(name, settings, bubble)

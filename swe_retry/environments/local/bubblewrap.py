@@ -91,10 +91,7 @@ def process_limit_binds() -> bool:
 
 
 def sandbox_argv(
-    command: Sequence[str],
-    view: View,
-    limits: ResourceLimits,
-    as_other: bool,
+    command: Sequence[str], view: View, limits: ResourceLimits, as_other: bool
 ) -> list[str]:
     """Return the command line that runs ``command`` in a sandbox with ``view``.
 

@@ -53,10 +53,7 @@ class BuildSteps:
     version: str = ""
 
     def run(
-        self,
-        what: str,
-        argv: Sequence[str | Path],
-        sandbox: SetupSandbox | None = None,
+        self, what: str, argv: Sequence[str | Path], sandbox: SetupSandbox | None = None
     ) -> str:
         """Run a command of the harness's own, or one of the project in its sandbox.
 

@@ -292,10 +292,7 @@ class Confined:
 
 
 def confine(
-    limits: ResourceLimits,
-    run_key: str,
-    check: Check,
-    warn_once: Say,
+    limits: ResourceLimits, run_key: str, check: Check, warn_once: Say
 ) -> Confined:
     """Return the strongest way to limit commands here; ``warn_once`` takes what it lacks."""
     way = find_confinement()

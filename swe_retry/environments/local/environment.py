@@ -27,6 +27,7 @@ from swe_retry.environments.base import (
     UnavailableError,
     VenvSpec,
 )
+from swe_retry.environments.folders import FolderCommand
 from swe_retry.environments.layout import lay_out
 from swe_retry.environments.local.bubblewrap import HOME, View, bubblewrap_works
 from swe_retry.environments.local.confinement import Confined, confine
@@ -80,9 +81,7 @@ class LocalEnvironment:
         if spec.server and shut_in:
             # An interpreter that imports nothing of the project's tree.
             server_spec = VenvSpec(
-                python=spec.python,
-                packages=tuple(spec.server.packages),
-                date=spec.date,
+                python=spec.python, packages=tuple(spec.server.packages), date=spec.date
             )
             python = venvs.dependencies(project, server_spec)
             readable = (*built.readable, python.parent.parent)
@@ -127,10 +126,7 @@ class LocalSession:
 
     @contextmanager
     def prepare(
-        self,
-        changes: Changes,
-        setup: Setup = AS_GIVEN,
-        commands: int = 1,
+        self, changes: Changes, setup: Setup = AS_GIVEN, commands: int = 1
     ) -> Iterator[LocalPrepared]:
         paths = [str(self.built.testbed / root) for root in setup.roots]
         yield LocalPrepared(self, changes, ":".join(paths))
@@ -157,9 +153,8 @@ class LocalPrepared:
             result = run_shut_in(
                 confined,
                 view,
+                FolderCommand(("bash", "-c", lines), {}, timeout),
                 lambda folder: lay_out(folder, built.template, self.changes),
-                ["bash", "-c", lines],
-                timeout,
             )
             if self.session.prelude and result.exit_code == _SERVER_FAILED:
                 raise InfrastructureError("a server that the tests ask did not start")

@@ -92,12 +92,8 @@ class LocalFolders:
         return run_shut_in(
             self.confined,
             view,
+            command,
             lambda folder: write_files(folder, command.files),
-            command.argv,
-            command.timeout,
-            command.stdin,
-            command.collect,
-            separate=command.separate,
         )
 
     def stop(self) -> None:
@@ -105,29 +101,16 @@ class LocalFolders:
 
 
 def run_shut_in(
-    confined: Confined,
-    view: View,
-    fill: Callable[[Path], None],
-    argv: Sequence[str],
-    timeout: float,
-    stdin: bytes = b"",
-    collect: Sequence[str] = (),
-    *,
-    separate: bool = False,
+    confined: Confined, view: View, command: FolderCommand, fill: Callable[[Path], None]
 ) -> FolderResult:
-    """Run ``argv`` in a new sandbox with ``view``, whose folder is filled by ``fill`` before.
-
-    The other arguments are those of ``FolderCommand``.
-    """
+    """Run ``command`` in a new sandbox with ``view``, whose folder ``fill`` has filled before."""
     confined.check()
     user = confined.user()
     limits = confined.limits
     output = limits.tail()
-    errors = None
-    if separate:
-        errors = limits.tail()
+    errors = limits.tail()
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    sandboxed_argv = ["--", *(become if user is not None else ()), *argv]
+    sandboxed_argv = ["--", *(become if user is not None else ()), *command.argv]
 
     def command_line(options: tuple[str, ...]) -> list[str]:
         seen = replace(view, options=(*options, *view.options))
@@ -137,7 +120,7 @@ def run_shut_in(
         with confined.group() as group:
             inside = group.add if group else lambda _: None
             with start_sandbox(
-                command_line, str(view.folder), stdin, separate, inside
+                command_line, str(view.folder), command, output, errors, inside
             ) as sandbox:
                 sandbox.limit(confined.rlimits())
                 folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
@@ -147,15 +130,17 @@ def run_shut_in(
                     own = ["chown", "-Rh", f"{user}:{user}", f"{folder}/.", home]
                     subprocess.run(own, check=True)
                 started = time.monotonic()
-                in_time = sandbox.run(output, errors, timeout, confined.check)
+                in_time = sandbox.run(command.timeout, confined.check)
                 seconds = time.monotonic() - started
                 sandbox.kill()
                 confined.check()
-                sandbox.drain(output, errors)
+                sandbox.drain()
                 code = sandbox.exit_code()
                 files = {}
-                for p in collect:
-                    files[p] = read_collected(sandbox.folder, p, limits.collected)
+                for path in command.collect:
+                    data = read_collected(sandbox.folder, path, limits.collected)
+                    if data is not None:
+                        files[path] = data
     except (OSError, subprocess.CalledProcessError) as error:
         raise InfrastructureError(
             f"cannot run a command in a sandbox: {error}"
@@ -164,8 +149,8 @@ def run_shut_in(
         output=output.text(),
         exit_code=(NOT_STARTED if code is None else code) if in_time else None,
         seconds=seconds,
-        errors=errors.text() if errors else "",
-        files={path: data for path, data in files.items() if data is not None},
+        errors=errors.text(),
+        files=files,
     )
 
 
@@ -188,6 +173,7 @@ class Gated:
     process: subprocess.Popen[bytes]
     pid: int
     folder: int
+    outputs: Sequence[tuple[IO[bytes], Tail]]
     _watched: tuple[int, int]
     _gate: IO[bytes]
     _status: IO[bytes]
@@ -202,13 +188,7 @@ class Gated:
                 least = min(value, hard)
             resource.prlimit(self.pid, number, (least, least))
 
-    def run(
-        self,
-        tail: Tail,
-        errors: Tail | None,
-        timeout: float,
-        check: Check,
-    ) -> bool:
+    def run(self, timeout: float, check: Check) -> bool:
         """Start the command and collect its output; tell whether it ended in time.
 
         ``check`` may end the wait by raising.
@@ -217,7 +197,7 @@ class Gated:
         end = time.monotonic() + timeout
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._watched[0], selectors.EVENT_READ)
-            for stream, sink in self._outputs(tail, errors):
+            for stream, sink in self.outputs:
                 waiting.register(stream, selectors.EVENT_READ, sink)
             while (left := end - time.monotonic()) > 0:
                 check()
@@ -249,29 +229,19 @@ class Gated:
                 return int(code)
         return None
 
-    def drain(self, tail: Tail, errors: Tail | None) -> None:
-        for stream, sink in self._outputs(tail, errors):
+    def drain(self) -> None:
+        for stream, sink in self.outputs:
             while _read_once(stream.fileno(), sink):
                 pass
-
-    def _outputs(
-        self, tail: Tail, errors: Tail | None
-    ) -> Iterator[tuple[IO[bytes], Tail]]:
-        outputs = (
-            (self.process.stdout, tail),
-            (self.process.stderr, errors),
-        )
-        for stream, sink in outputs:
-            if stream is not None and sink is not None:
-                yield stream, sink
 
 
 @contextmanager
 def start_sandbox(
     make_argv: Callable[[tuple[str, ...]], Sequence[str]],
     folder: str,
-    stdin: bytes,
-    separate: bool,
+    command: FolderCommand,
+    output: Tail,
+    errors: Tail,
     inside: Callable[[int], None],
 ) -> Iterator[Gated]:
     """Set a sandbox up that waits before its command; at the end nothing of it is left.
@@ -284,7 +254,7 @@ def start_sandbox(
         blocked, gate = _pipe(stack)
         status, reports = _pipe(stack)
         filtered = _as_file(stack, key_filter(platform.machine()))
-        read = _as_file(stack, stdin)
+        read = _as_file(stack, command.stdin)
         # The folder of the marker exists when all is mounted. Keys of others have names.
         options = ["--dir", marker, "--ro-bind", "/dev/null", "/proc/keys"]
         options += [
@@ -310,7 +280,7 @@ def start_sandbox(
             },
             stdin=subprocess.DEVNULL if read is None else read,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if separate else subprocess.STDOUT,
+            stderr=subprocess.PIPE if command.separate else subprocess.STDOUT,
         )
         stack.enter_context(process)
         stack.callback(process.kill)
@@ -330,7 +300,11 @@ def start_sandbox(
             time.sleep(_BREATH)
         opened = os.open(root + folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         stack.callback(os.close, opened)
-        made = Gated(process, pid, opened, watched, gate, status)
+        outputs = []
+        for stream, tail in ((process.stdout, output), (process.stderr, errors)):
+            if stream:
+                outputs.append((stream, tail))
+        made = Gated(process, pid, opened, outputs, watched, gate, status)
         stack.callback(made.kill)
         yield made
 

@@ -66,10 +66,7 @@ def key_filter(machine: str) -> bytes:
         lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
     for number in keyrings:
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ERROR | errno.EPERM)]
-    lines += [
-        (_EQUAL, 0, 1, _IO_URING),
-        (_RETURN, 0, 0, _ERROR | errno.ENOSYS),
-    ]
+    lines += [(_EQUAL, 0, 1, _IO_URING), (_RETURN, 0, 0, _ERROR | errno.ENOSYS)]
     # From a family in the list, and from other calls, to the last line.
     rest = len(_FAMILIES)
     socket = sockets[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,9 +78,6 @@ class SetupSandbox:
         return keyring_argv(
             sandbox_argv_with(argv, writable, self.readable, network=True)
         )
-
-    def remove_home(self) -> None:
-        shutil.rmtree(self.home, ignore_errors=True)
 
 
 def _network_variables(variables: Mapping[str, str]) -> dict[str, str]:

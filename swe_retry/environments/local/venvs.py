@@ -6,26 +6,17 @@ import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from filelock import FileLock
 
-from swe_retry.core.atomic import write_text_atomic
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.processes import run_limited, without_secrets
 from swe_retry.core.shutdown import waited_for
-from swe_retry.core.worktree import stamps
-from swe_retry.environments.base import (
-    ANY_PYTHON,
-    BrokenEnvironmentError,
-    Project,
-    VenvSpec,
-)
+from swe_retry.environments.base import BrokenEnvironmentError, Project, VenvSpec
 from swe_retry.environments.local.buildsteps import BuildSteps
 from swe_retry.environments.local.confinement import SYSTEM_PATH, command_variables
 from swe_retry.environments.local.packages import (
@@ -40,7 +31,14 @@ from swe_retry.environments.local.packages import (
     project_requirements,
     uv_path,
 )
+from swe_retry.environments.local.seals import is_unchanged, seal
 from swe_retry.environments.local.setup import SetupSandbox
+from swe_retry.environments.local.toolchains import (
+    find_python,
+    no_python,
+    python_version,
+    toolchains,
+)
 
 _MARKER = ".complete"
 # Kept environments of another layout are built again.
@@ -219,62 +217,8 @@ def spec_key(spec: VenvSpec, parts: Sequence[str]) -> str:
     return sha256_of(text)[:12]
 
 
-def no_python(version: str) -> str:
-    return f"no Python {version} is installed (looked with uv and pyenv)"
-
-
-def python_version(version: str) -> tuple[int, int]:
-    """Return the numbers of what ``find_python`` finds."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if match:
-        return int(match[1]), int(match[2])
-    return sys.version_info.major, sys.version_info.minor
-
-
-def find_python(version: str) -> Path | None:
-    """Return an interpreter of ``version`` (``3``, ``3.9``) from pyenv, uv or PATH."""
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    if version in ("", ANY_PYTHON, own):
-        base = Path(sys.base_prefix) / "bin" / f"python{own}"
-        return Path(
-            os.path.realpath(sys.executable if sys.prefix == sys.base_prefix else base)
-        )
-    root = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
-    numbers = sorted(
-        root.glob(f"{version}.*"),
-        key=lambda p: [int(n) for n in re.findall(r"\d+", p.name)],
-    )
-    for folder in reversed(numbers):
-        python = folder / "bin" / "python"
-        if python.exists():
-            return python
-    result = subprocess.run(
-        [
-            uv_path(),
-            "python",
-            "find",
-            "--no-python-downloads",
-            "--no-project",
-            "--system",
-            version,
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd="/",
-    )
-    path = Path(result.stdout.strip())
-    if result.returncode == 0 and path.is_file():
-        return path
-    return None
-
-
 def _make_shared(
-    steps: BuildSteps,
-    folder: Path,
-    spec: VenvSpec,
-    interpreter: Path,
-    era: str,
+    steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path, era: str
 ) -> None:
     steps.run(
         "make a virtual environment",
@@ -347,7 +291,7 @@ def _make_project(
     (site / _BASE_LINK).write_text(f"import site; {'; '.join(lines)}\n")
     if spec.install:
         _install(installer, spec, built, sandbox, needs, base_site)
-    sandbox.remove_home()
+    shutil.rmtree(sandbox.home, ignore_errors=True)
     _copy_programs(needs / "bin", re.escape(bytes(interpreter)), built.python)
     # They name it by the path at which it was installed, which may lead through a link.
     installed = rb"/[^\s'\"]*/" + re.escape(shared.name.encode()) + rb"/bin/python"
@@ -435,59 +379,3 @@ def _paths_in(site: Path) -> list[Path]:
             if path.is_absolute() and path.is_dir():
                 paths.append(path)
     return paths
-
-
-_SYSTEM = ("/usr/", "/bin/", "/lib/")
-# What rustup puts into PATH only starts programs that lie elsewhere.
-_SYSROOT = dict.fromkeys(("cargo", "rustc"), ("rustc", "--print", "sysroot"))
-
-
-def toolchains(commands: Iterable[str]) -> tuple[Path, ...]:
-    """Return the folders of the programs that shell ``commands`` name and no sandbox shows.
-
-    Those of Python environments are left out, because commands have one of their own. Of a folder
-    in the user's home, such as ~/.cargo, only ``bin`` counts: it holds more than programs.
-    """
-    roots: dict[Path, None] = {}
-    for word in dict.fromkeys(re.findall(r"[\w.+-]+", " ".join(commands))):
-        named = Path(shutil.which(word) or "/usr/none")
-        if str(named).startswith(_SYSTEM) or (named.parent / "python").exists():
-            continue
-        folders = [path.parent for path in (named, named.resolve())]
-        if word in _SYSROOT:
-            sysroot = run_limited(
-                _SYSROOT[word], Path("/"), without_secrets(os.environ), 60.0
-            )
-            folders = [Path(sysroot.output.strip()) / "bin"]
-        for folder in folders:
-            if folder.name == "bin" and folder.parent.parent != Path.home():
-                folder = folder.parent
-            roots[folder] = None
-    private = {Path.home(), *Path.home().parents}
-    return tuple(root for root in roots if root not in private and root.is_dir())
-
-
-def seal(marker: Path, key: str, folders: Sequence[Path]) -> None:
-    """Record in ``marker`` that ``folders`` are complete, with a hash of their state."""
-    write_text_atomic(marker, f"{key}\n{_look(folders, marker)}\n")
-
-
-def is_unchanged(marker: Path, key: str, folders: Sequence[Path]) -> bool:
-    """Return whether ``folders`` were sealed for ``key`` and not changed since.
-
-    Test code without a sandbox could write there with the user's rights. Only the kernel sets the
-    time of a file's last change, so contents need not be read.
-    """
-    try:
-        return marker.read_text("utf-8") == f"{key}\n{_look(folders, marker)}\n"
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _look(folders: Sequence[Path], marker: Path) -> str:
-    states = ""
-    for folder in folders:
-        for path, stamp in sorted(stamps(folder).items()):
-            if folder / path != marker:
-                states += f"{path}\0{tuple(stamp)}\0"
-    return sha256_of(states.encode("utf-8", "surrogateescape"))

@@ -48,22 +48,17 @@ def columns(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-def marks(*groups: str) -> tuple[frozenset[str], ...]:
-    """Return groups of columns, each given as words."""
-    return tuple(map(columns, groups))
-
-
 class SetAdapter(ABC):
     """How the rows of one task set are read.
 
     Attributes:
-        marks: groups of columns; a row that has all columns of one group may be of the set.
+        marks: groups of columns, each as words; a row that has all of a group may be of the set.
         required: columns that may not be missing or empty.
         visible: the columns that ``read`` receives.
     """
 
     name: ClassVar[str]
-    marks: ClassVar[tuple[frozenset[str], ...]]
+    marks: ClassVar[tuple[str, ...]]
     required: ClassVar[tuple[str, ...]] = REQUIRED
     visible: ClassVar[frozenset[str]]
 
@@ -82,7 +77,7 @@ class SetAdapter(ABC):
     def recognizes(self, row: Row) -> bool:
         """Return whether ``row`` is of the set, by its columns; some may still be missing."""
         for marks in self.marks:
-            if marks <= row.keys():
+            if columns(marks) <= row.keys():
                 return self.fits(row)
         return False
 

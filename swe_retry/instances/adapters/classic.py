@@ -17,7 +17,6 @@ from swe_retry.instances.adapters.adapter import (
     columns,
     lines,
     mapping,
-    marks,
     text,
 )
 from swe_retry.instances.instance import Instance, Spec, derived_image
@@ -25,7 +24,7 @@ from swe_retry.instances.instance import Instance, Spec, derived_image
 
 class Classic(SetAdapter):
     name = "SWE-bench"
-    marks = marks("instance_id", "base_commit", "problem_statement")
+    marks = ("instance_id", "base_commit", "problem_statement")
     visible = (
         VISIBLE
         | columns("version image log_parser spec image_assets environment_setup_commit")

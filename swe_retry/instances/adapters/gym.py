@@ -17,7 +17,6 @@ from swe_retry.instances.adapters.adapter import (
     SetAdapter,
     columns,
     eval_image,
-    marks,
     text,
 )
 from swe_retry.instances.instance import ImageLayout, Instance, TestSetup
@@ -27,7 +26,7 @@ _LINES = {"conan-io/conan": ("export PYTHONPATH=${PYTHONPATH:-}:$(pwd)",)}
 
 class Gym(SetAdapter):
     name = "SWE-Gym"
-    marks = marks("repo base_commit", "instance_id", "repo problem_statement")
+    marks = ("repo base_commit", "instance_id", "repo problem_statement")
     visible = VISIBLE | columns("version docker_image image_name")
 
     def fits(self, row: Row) -> bool:

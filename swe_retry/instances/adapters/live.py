@@ -16,7 +16,6 @@ from swe_retry.instances.adapters.adapter import (
     columns,
     eval_image,
     lines,
-    marks,
     text,
 )
 from swe_retry.instances.instance import ImageLayout, Instance, TestSetup
@@ -26,7 +25,7 @@ _BUILT_IN = "pytest"
 
 class Live(SetAdapter):
     name = "SWE-bench Live"
-    marks = marks("test_cmds", "rebuild_cmds", "print_cmds", "commit_urls log_parser")
+    marks = ("test_cmds", "rebuild_cmds", "print_cmds", "commit_urls log_parser")
     required = (*REQUIRED, "test_cmds")
     visible = VISIBLE | columns(
         "version docker_image log_parser parser rebuild_cmds test_cmds print_cmds"

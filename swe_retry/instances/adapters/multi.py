@@ -17,7 +17,6 @@ from swe_retry.instances.adapters.adapter import (
     columns,
     eval_image,
     mapping,
-    marks,
     text,
 )
 from swe_retry.instances.instance import ImageLayout, Instance, TestSetup
@@ -32,7 +31,7 @@ _HIDDEN_FILES = (
 
 class Multi(SetAdapter):
     name = "Multi-SWE-bench"
-    marks = marks("org number", "org base", "fix_patch", "resolved_issues")
+    marks = ("org number", "org base", "fix_patch", "resolved_issues")
     required = ("org", "repo", "number", "base", "resolved_issues")
     visible = columns("org repo number base resolved_issues lang")
 

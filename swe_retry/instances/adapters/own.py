@@ -13,7 +13,6 @@ from swe_retry.instances.adapters.adapter import (
     SetAdapter,
     columns,
     mapping,
-    marks,
 )
 from swe_retry.instances.instance import Commands, Instance, TestSetup
 
@@ -23,7 +22,7 @@ COMMANDS = "own_repository"
 
 class Own(SetAdapter):
     name = "one's own repository"
-    marks = marks(COMMANDS)
+    marks = (COMMANDS,)
     visible = VISIBLE | columns(f"version {COMMANDS}")
 
     def read(self, row: Row) -> Instance:

@@ -16,7 +16,6 @@ from swe_retry.instances.adapters.adapter import (
     Row,
     SetAdapter,
     columns,
-    marks,
     text,
 )
 from swe_retry.instances.instance import ImageLayout, Instance, TestSetup
@@ -31,7 +30,7 @@ _EXCEPTION = (
 
 class Pro(SetAdapter):
     name = "SWE-bench Pro"
-    marks = marks(
+    marks = (
         "dockerhub_tag",
         "before_repo_set_cmd",
         "requirements interface repo_language",

@@ -20,7 +20,6 @@ from swe_retry.instances.adapters.adapter import (
     eval_image,
     lines,
     mapping,
-    marks,
     text,
 )
 from swe_retry.instances.instance import ImageLayout, Instance, TestSetup
@@ -35,7 +34,7 @@ def _command(config: Row) -> str:
 
 class Rebench(SetAdapter):
     name = "SWE-rebench"
-    marks = marks("install_config", "docker_image", "image_name")
+    marks = ("install_config", "docker_image", "image_name")
     required = (*REQUIRED, "install_config")
     visible = VISIBLE | columns("install_config image_name version docker_image")
 
@@ -57,7 +56,7 @@ class Rebench(SetAdapter):
 
 class RebenchV2(SetAdapter):
     name = "SWE-rebench V2"
-    marks = marks(
+    marks = (
         "install_config language",
         "pr_description",
         "image_name language interface",

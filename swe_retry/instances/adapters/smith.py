@@ -19,7 +19,6 @@ from swe_retry.instances.adapters.adapter import (
     Row,
     SetAdapter,
     columns,
-    marks,
 )
 from swe_retry.instances.instance import ImageLayout, Instance, TestSetup
 
@@ -28,7 +27,7 @@ _REPOSITORY = re.compile(r"([\w-]+__[\w.-]+?)\.([0-9a-f]{7,40})(?:\.|$)")
 
 class Smith(SetAdapter):
     name = "SWE-smith"
-    marks = marks("image_name", "instance_id repo")
+    marks = ("image_name", "instance_id repo")
     required = ("instance_id", "repo", "patch", "image_name", "problem_statement")
     # The only visible patch: it is the bug, and made part of the tree.
     visible = VISIBLE | columns("patch image_name")

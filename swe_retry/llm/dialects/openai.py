@@ -236,10 +236,7 @@ class Ollama(Chat):
     name = "ollama"
     path_ends = ("/api/chat", "/api/generate")
 
-    def stream_body(
-        self, body: JsonObject, *, reports_usage: bool = True
-    ) -> JsonObject:
-        return {**body, "stream": True}
+    stream_body = Dialect.stream_body
 
     def read_events(self, text: str) -> Iterator[JsonObject]:
         for line in text.split("\n"):

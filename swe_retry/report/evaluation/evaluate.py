@@ -21,7 +21,7 @@ from swe_retry.report.evaluation.evaluation_settings import (
     EvaluationRoot,
     EvaluatorKind,
 )
-from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator, NoEvaluator
+from swe_retry.report.evaluation.evaluator import EvaluationTask, Evaluator
 from swe_retry.report.statistics.denominators import DatasetSplit, split_of
 from swe_retry.repositories.names import BUNDLED
 from swe_retry.results.predictions import Prediction, run_id
@@ -144,7 +144,7 @@ class RunEvaluation:
             name = prediction.instance_id
             saved = known_verdict(self.store, prediction)
             verdicts[name] = saved or presumed_verdict(prediction)
-            if not self.evaluator.accepts(saved):
+            if not (self.kind == EvaluatorKind.NONE or self.evaluator.accepts(saved)):
                 todo[name] = prediction
         if not todo:
             return Evaluated(verdicts)
@@ -206,19 +206,22 @@ class RunEvaluation:
         for batch in evaluator.batches(ready):
             reasons = evaluator.prepare(batch)
             for name, reason in reasons.items():
-                yield evaluator.no_result(tasks[name], reason)
+                verdict = tasks[name].no_result(reason)
+                yield verdict.but(evaluator=evaluator.name)
             batch = [task for task in batch if task.instance_id not in reasons]
             if batch:
                 id = run_id(self.store, [task.prediction for task in batch])
                 for verdict in evaluator.evaluate(batch, id):
                     grader = "" if verdict.tool else version("swebench")
-                    yield verdict.but(evaluated=timestamp(), swebench=grader)
+                    yield verdict.but(
+                        evaluator=evaluator.name,
+                        evaluated=timestamp(),
+                        swebench=grader,
+                    )
 
 
 def _evaluator_class(kind: str) -> type[Evaluator]:
     # Each is imported alone: what runs containers or tests takes long to import.
-    if kind == EvaluatorKind.NONE:
-        return NoEvaluator
     if kind == EvaluatorKind.DOCKER:
         from swe_retry.report.evaluation.swebench import DockerEvaluator
 

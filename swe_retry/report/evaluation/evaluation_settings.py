@@ -9,8 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from swe_retry.core.plaintext import did_you_mean
-from swe_retry.core.settings import Section, SettingFlag
+from swe_retry.core.settings import Section
 from swe_retry.environments.docker.images import Images
+from swe_retry.instances.selection import Instances
 from swe_retry.results.verdicts import MANUAL_TOOLS, OFFICIAL_TOOLS
 from swe_retry.runner.settings import FolderSettings
 
@@ -87,8 +88,11 @@ class ReportSettings(EvaluationRoot):
     report: OutputSettings = OutputSettings()
 
 
+class GoldSettings(EvaluationRoot):
+    """All that ``report.py gold`` is told."""
+
+    instances: Instances = Instances()
+
+
 ReportFormat = Literal["text", "markdown", "json", "csv"]
 RowKind = Literal["instances", "attempts", "calls"]
-OPTIONS = "Options"
-EVALUATOR_FLAG = SettingFlag("evaluation.evaluator", "--evaluator", "NAME", OPTIONS)
-WORKERS_FLAG = SettingFlag("evaluation.workers", "--workers", "N", OPTIONS, "-w")

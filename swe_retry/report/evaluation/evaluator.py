@@ -11,7 +11,8 @@ from pathlib import Path
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.plaintext import Say
-from swe_retry.instances.split import Evaluation, Instance
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import Evaluation
 from swe_retry.record.keys import is_safe_key
 from swe_retry.report.evaluation.evaluation_settings import EvaluationRoot
 from swe_retry.results.predictions import Prediction
@@ -58,22 +59,27 @@ class EvaluationTask:
 
     def verdict(
         self,
-        evaluator: str,
         status: VerdictStatus,
         reason: str = "",
         *,
         log: str = "",
         report: JsonMapping | None = None,
     ) -> Verdict:
-        """Return a verdict on the prediction; ``report`` is swebench's part on the instance."""
+        """Return a verdict on the prediction; ``report`` is swebench's part on the instance.
+
+        The evaluator's name is added where verdicts are saved.
+        """
         return Verdict(
             instance_id=self.instance_id,
             status=status,
-            evaluator=evaluator,
+            evaluator="",
             reason=reason,
             log=log,
             report=None if report is None else {self.instance_id: report},
         )
+
+    def no_result(self, reason: str, log: str = "") -> Verdict:
+        return self.verdict(VerdictStatus.NOT_EVALUATED, reason, log=log)
 
 
 Tasks = Sequence[EvaluationTask]
@@ -95,9 +101,6 @@ class Evaluator:
     dataset: str
     split: str
     say: Say
-
-    def no_result(self, task: EvaluationTask, reason: str, log: str = "") -> Verdict:
-        return task.verdict(self.name, VerdictStatus.NOT_EVALUATED, reason, log=log)
 
     def accepts(self, verdict: Verdict | None) -> bool:
         """Return whether a verdict on the same patch need not be given again."""
@@ -123,13 +126,6 @@ class Evaluator:
         An error outside of the patch gives ``NOT_EVALUATED`` with the reason.
         """
         raise NotImplementedError
-
-
-class NoEvaluator(Evaluator):
-    """Accepts what was saved and evaluates nothing."""
-
-    def accepts(self, verdict: Verdict | None) -> bool:
-        return True
 
 
 def tests_ended(exit_code: int | None) -> bool:

@@ -18,7 +18,6 @@ from swe_retry.frameworks import OF_PYTHON, Runner, runner_of
 from swe_retry.frameworks.results import XFAIL
 from swe_retry.instances.instance import END_MARKER, START_MARKER
 from swe_retry.record.patches import patch_paths
-from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.evaluation.evaluator import EXIT_CODE, EvaluationTask
 from swe_retry.results.jsonvalues import texts
 from swe_retry.results.verdicts import Verdict, VerdictStatus
@@ -115,7 +114,6 @@ def grade_output(
         _UNCONFIRMED: unconfirmed,
     }
     return task.verdict(
-        EvaluatorKind.LOCAL.value,
         VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED,
         reason,
         log=output_for_log(output, token),

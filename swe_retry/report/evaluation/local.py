@@ -27,7 +27,6 @@ from swe_retry.environments.base import Session, UnavailableError, run_once
 from swe_retry.environments.local.environment import LocalEnvironment
 from swe_retry.frameworks import OF_PYTHON, Runner, runner_of
 from swe_retry.record.patches import is_test_path
-from swe_retry.report.evaluation.evaluation_settings import EvaluatorKind
 from swe_retry.report.evaluation.evaluator import (
     INCOMPLETE,
     EvaluationTask,
@@ -41,11 +40,11 @@ from swe_retry.report.evaluation.grading import (
     unconfirmed_tests,
     unresolve,
 )
-from swe_retry.report.evaluation.proofs import GoldProofs
+from swe_retry.report.evaluation.proofs import prove
 from swe_retry.report.evaluation.trees import PatchError, apply_patch
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.mirrors import Mirrors, mirrors_of
-from swe_retry.repositories.snapshot import Snapshot, Snapshots
+from swe_retry.repositories.snapshot import Snapshot
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from swe_retry.runner.session import Once
 from swe_retry.testing.origins import Statements, doubt, shadowing, split_statements
@@ -85,8 +84,9 @@ class LocalEvaluator(Evaluator):
                 raise
 
     @cached_property
-    def proofs(self) -> GoldProofs:
-        return GoldProofs(self.folder / "gold")
+    def _unproven(self) -> dict[str, str]:
+        """By id, why this command found no proof of the gold patch."""
+        return {}
 
     def _evaluate(
         self,
@@ -101,7 +101,7 @@ class LocalEvaluator(Evaluator):
         try:
             return self._verdict(task, mirrors, environment, folder)
         except (UnavailableError, InfrastructureError) as error:
-            return self.no_result(task, str(error))
+            return task.no_result(str(error))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -117,7 +117,7 @@ class LocalEvaluator(Evaluator):
             raise UnavailableError(
                 "the row has no FAIL_TO_PASS, test_patch or gold patch, so it cannot be evaluated"
             )
-        snapshots = Snapshots(self.settings.folders.cache / "snapshots")
+        snapshots = self.settings.folders.cache / "snapshots"
         snapshot = snapshot_of(task.instance, mirrors, snapshots)
         base = make_checkout(snapshot, folder / "base")
         project = project_of(task.instance, base, mirrors)
@@ -148,7 +148,8 @@ class LocalEvaluator(Evaluator):
             "swebench": version("swebench"),
         }
         evaluate = partial(tests.evaluate, task.evaluation.patch)
-        proof = self.proofs.prove(task.instance_id, conditions, evaluate)
+        path = self.folder / "gold" / f"{task.instance_id}.json"
+        proof = prove(path, conditions, self._unproven, evaluate)
         lost = sorted(unconfirmed.difference(proof.not_reported_as_passed))
         if verdict.resolved and lost:
             reason = f"not reported as passed, as with the gold patch: {some(lost, 3)}"
@@ -177,7 +178,6 @@ class HiddenTests:
         except PatchError as error:
             name = "gold" if patch == self.task.evaluation.patch else "predicted"
             return self.task.verdict(
-                EvaluatorKind.LOCAL.value,
                 VerdictStatus.UNRESOLVED,
                 f"the {name} patch does not apply: {error}",
             )
@@ -228,7 +228,6 @@ class HiddenTests:
         output, statements = split_statements(result.output, token)
         if result.timed_out:
             return self.task.verdict(
-                EvaluatorKind.LOCAL.value,
                 VerdictStatus.UNRESOLVED,
                 f"the tests did not end within {self.timeout:.0f} s",
                 log=output_for_log(f"{output}\n{_TIMED_OUT}", token),

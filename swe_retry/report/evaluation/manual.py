@@ -77,5 +77,5 @@ class ManualEvaluator(Evaluator):
         )
         reason = f"run the program of {program.repository} on {file}"
         for task in tasks:
-            verdict = self.no_result(task, reason)
+            verdict = task.no_result(reason)
             yield verdict.but(tool=program.repository)

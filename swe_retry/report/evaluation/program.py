@@ -129,7 +129,7 @@ class OfficialEvaluator(EngineEvaluator):
                 if verdict is None:
                     reason = self._printed_failure(task, log) or failure
                     reason = reason or f"{self.name} left no result; see {log}"
-                    verdict = self.no_result(task, reason)
+                    verdict = task.no_result(reason)
                 verdicts.append(verdict)
         return verdicts
 
@@ -194,7 +194,6 @@ class OfficialEvaluator(EngineEvaluator):
         status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
         report = {"resolved": bool(resolved), "patch_exists": True, **details}
         return task.verdict(
-            self.name,
             status,
             reason,
             log=log,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -33,49 +32,38 @@ class GoldProof(Recorded):
     not_reported_as_passed: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class GoldProofs:
-    """The proofs of a run, each in a file in ``folder``, beside its test output.
+def prove(
+    path: Path,
+    conditions: JsonObject,
+    problems: dict[str, str],
+    evaluate: Callable[[], Verdict],
+) -> GoldProof:
+    """Return the proof in the file ``path``, beside which the test output lies.
 
-    Attributes:
-        problems: by id, why this command found no proof.
+    The gold patch is evaluated once for all predictions: later commands find the proof, and
+    ``problems`` keeps for this one why there is none, by the name of the file.
+
+    Raises:
+        UnavailableError: the gold patch is not resolved.
     """
-
-    folder: Path
-    problems: dict[str, str] = field(default_factory=dict)
-
-    def prove(
-        self,
-        name: str,
-        conditions: JsonObject,
-        evaluate: Callable[[], Verdict],
-    ) -> GoldProof:
-        """Return the proof for the instance ``name`` under ``conditions``.
-
-        The gold patch is evaluated once for all predictions: later commands find the proof.
-
-        Raises:
-            UnavailableError: the gold patch is not resolved.
-        """
-        path = self.folder / f"{name}.json"
-        proof = _read_proof(path)
-        if proof and proof.conditions == conditions:
-            return proof
-        if name not in self.problems:
-            verdict = evaluate()
-            write_eval_log(path.with_suffix(".eval.log"), verdict.log)
-            if verdict.resolved:
-                proof = GoldProof(
-                    conditions=conditions,
-                    not_reported_as_passed=tuple(sorted(unconfirmed_tests(verdict))),
-                )
-                write_json_atomic(path, proof.as_json())
-                return proof
-            cause = failure_cause(failed_tests(verdict) or (), verdict.reason)
-            self.problems[name] = (
-                f"the gold patch is not resolved in this environment either: {cause}"
+    proof = _read_proof(path)
+    if proof and proof.conditions == conditions:
+        return proof
+    if path.stem not in problems:
+        verdict = evaluate()
+        write_eval_log(path.with_suffix(".eval.log"), verdict.log)
+        if verdict.resolved:
+            proof = GoldProof(
+                conditions=conditions,
+                not_reported_as_passed=tuple(sorted(unconfirmed_tests(verdict))),
             )
-        raise UnavailableError(self.problems[name])
+            write_json_atomic(path, proof.as_json())
+            return proof
+        cause = failure_cause(failed_tests(verdict) or (), verdict.reason)
+        problems[path.stem] = (
+            f"the gold patch is not resolved in this environment either: {cause}"
+        )
+    raise UnavailableError(problems[path.stem])
 
 
 def _read_proof(path: Path) -> GoldProof | None:

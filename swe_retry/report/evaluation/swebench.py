@@ -193,7 +193,7 @@ class DockerEvaluator(EngineEvaluator):
             return verdict
         # Then swebench evaluates and grades it again.
         shutil.rmtree(folder, ignore_errors=True)
-        return self.no_result(task, reason, verdict.log)
+        return task.no_result(reason, verdict.log)
 
     def _folder_of(self, task: EvaluationTask, run_id: str) -> Path:
         model = task.prediction.model_name_or_path.replace("/", "__")
@@ -320,14 +320,13 @@ def logged_verdict(task: EvaluationTask, folder: Path, failure: str) -> Verdict:
             if fault:
                 reason = f"no test results could be read; the output looks like {fault}"
             return task.verdict(
-                DOCKER,
                 status,
                 reason,
                 log=output,
                 report=part,
             )
         reason = INCOMPLETE
-    return task.verdict(DOCKER, status, reason, log=output)
+    return task.verdict(status, reason, log=output)
 
 
 def process_failure(log: Path) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -34,7 +36,6 @@ from swe_retry.results.verdicts import (
     PATCH_FILE,
     REPORT_FILE,
     RUN_LOG,
-    SwebenchLogs,
     eval_log,
     eval_report,
 )
@@ -63,6 +64,8 @@ _AFFILIATION = re.compile(
 _COPIED = (REPORT_FILE, OUTPUT_FILE, "eval.sh", RUN_LOG)
 _MAX_NAMES = 3
 _FIX = "evaluate it again"
+SwebenchFolders = Mapping[str, Sequence[Path]]
+"""The folders of swebench's logs by instance; their parents differ by version."""
 PackageFiles = Iterator[tuple[Path, bytes]]
 """The files of a package with their content."""
 
@@ -102,7 +105,7 @@ def package_command(
     _check_verdicts(run, allow_partial)
     evidence = {}
     reported = {}
-    logs = SwebenchLogs(store.logs / "evaluation")
+    logs = swebench_folders(store.logs / "evaluation")
     for instance in run.instances:
         if instance.patch.strip():
             files = _evidence_of(instance, store, logs)
@@ -261,7 +264,7 @@ def _names(instances: Sequence[InstanceData]) -> str:
 def _evidence_of(
     instance: InstanceData,
     store: RunStore,
-    logs: SwebenchLogs,
+    logs: SwebenchFolders,
 ) -> dict[str, Path]:
     """Return the files of an evaluation, whose report must agree with the verdict."""
     if instance.resolved is None:
@@ -284,10 +287,28 @@ def _evidence_of(
     return files
 
 
+def swebench_folders(root: Path) -> SwebenchFolders:
+    folders = defaultdict(list)
+    for path in sorted(root.glob(f"**/{PATCH_FILE}")):
+        folders[path.parent.name].append(path.parent)
+    return folders
+
+
+def folders_about(patch: str, folders: Iterable[Path]) -> list[Path]:
+    """Return the folders of the evaluations of ``patch``, and not of earlier ones."""
+    expected = patch.encode("utf-8", "surrogateescape").strip()
+    of_patch = []
+    for folder in folders:
+        with suppress(OSError):
+            if (folder / PATCH_FILE).read_bytes().strip() == expected:
+                of_patch.append(folder)
+    return of_patch
+
+
 def _evaluation_files(
     instance: InstanceData,
     store: RunStore,
-    logs: SwebenchLogs,
+    logs: SwebenchFolders,
 ) -> dict[str, Path]:
     """Return the files by their names in a package; swebench's own come first."""
     prediction = instance.to_evaluate()
@@ -296,7 +317,7 @@ def _evaluation_files(
         OUTPUT_FILE: eval_log(store, prediction),
     }
     # An evaluation that failed for infrastructure reasons has no report.
-    folders = logs.of(instance.instance_id, instance.patch)
+    folders = folders_about(instance.patch, logs.get(instance.instance_id, ()))
     folders.sort(key=lambda folder: not (folder / REPORT_FILE).is_file())
     if folders:
         files = {file: folders[0] / file for file in _COPIED}

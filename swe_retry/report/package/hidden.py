@@ -14,7 +14,8 @@ from pathlib import Path
 
 from swe_retry.core.git import git_result
 from swe_retry.core.jsontypes import texts_in
-from swe_retry.instances.split import Evaluation, Instance
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import Evaluation
 from swe_retry.record.result import InstanceResult
 from swe_retry.repositories.mirrors import Mirrors, has_commit
 

@@ -36,17 +36,13 @@ def results_of(
             "no_logs": sorted(set(patched).difference(reported)),
             "resolved": resolved,
         },
-        "resolved_by_repo.json": _count_by(_repository, rows, set(resolved)),
-        "resolved_by_time.json": _count_by(_year, rows, set(resolved)),
+        "resolved_by_repo.json": _count_by(
+            lambda row: str(row["repo"]), rows, resolved
+        ),
+        "resolved_by_time.json": _count_by(
+            lambda row: str(row["created_at"])[:4], rows, resolved
+        ),
     }
-
-
-def _repository(row: Row) -> str:
-    return str(row["repo"])
-
-
-def _year(row: Row) -> str:
-    return str(row["created_at"])[:4]
 
 
 def _count_by(

@@ -14,7 +14,8 @@ from swe_retry.core.git import GitError
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.untrusted import MIB
 from swe_retry.instances.adapters.adapter import Row
-from swe_retry.instances.split import Instance, split_row
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import split_row
 from swe_retry.record.patches import is_excluded, split_patch
 from swe_retry.record.store import read_trajectory_file
 from swe_retry.report.package.hidden import mirror_of, texts_of, traces

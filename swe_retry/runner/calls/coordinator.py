@@ -47,28 +47,14 @@ from swe_retry.runner.calls.ledger import Ledger, LedgerLine
 from swe_retry.runner.calls.rate_limiter import RateLimiter
 
 
-@dataclass(frozen=True)
-class Ticket:
-    """A request that may be sent now."""
-
-    call: str
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Not yet: ask again after ``seconds``."""
-
-    seconds: float
-
-
 class WorkerCalls(Protocol):
     """The coordinator as workers see it."""
 
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         """Return the entries of an instance's journal."""
 
-    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
-        """Let a request through, or say when to ask again."""
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> str | float:
+        """Return the ticket of a request that may be sent, or seconds until asking again."""
 
     def note_arrival(self, call: str, tokens: int) -> None:
         """Note how many tokens of an answer have arrived, about."""
@@ -90,10 +76,13 @@ class WorkerCalls(Protocol):
 class _Pending:
     """A request that was let through and has not ended."""
 
-    instance_id: str
     entry: AskedEntry
-    ask: PlannedCall
+    provider: str
     reservation: Reservation
+
+    @property
+    def instance_id(self) -> str:
+        return self.reservation.instance_id
 
 
 @dataclass
@@ -126,7 +115,7 @@ class CallCoordinator:
     def stopping(self) -> str:
         return self.stop.reason
 
-    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> str | float:
         if self.stop.reason:
             raise StoppedError(self.stop.reason)
         # The budget comes first: a call that the rate limiter admits counts as sent.
@@ -135,7 +124,7 @@ class CallCoordinator:
         except OverBudgetError as error:
             raise self._deny(instance_id, ask.model, error) from error
         if reservation is None:
-            return Wait(_FOR_OTHERS)
+            return _FOR_OTHERS
         sent: AskedEntry | None = None
         try:
             seconds = self.rate_limiter.admit(
@@ -146,7 +135,7 @@ class CallCoordinator:
             )
             if seconds:
                 self._check_providers()
-                return Wait(seconds)
+                return seconds
             entry = AskedEntry.of(uuid.uuid4().hex, attempt, ask)
             self.journal(instance_id).append(entry)
             sent = entry
@@ -157,8 +146,8 @@ class CallCoordinator:
         with self._lock:
             before = self._dearest.get(key, Decimal())
             self._dearest[key] = max(before, ask.bound or before)
-            self._pending[sent.call] = _Pending(instance_id, sent, ask, reservation)
-        return Ticket(sent.call)
+            self._pending[sent.call] = _Pending(sent, ask.provider, reservation)
+        return sent.call
 
     def _deny(
         self,
@@ -200,7 +189,7 @@ class CallCoordinator:
             if not pending:
                 return
             self._arriving.add(call)
-        self.rate_limiter.note_arrival(pending.ask.provider)
+        self.rate_limiter.note_arrival(pending.provider)
         self.arrived(pending.instance_id, tokens)
 
     def note_retry(self, instance_id: str, problem: str) -> None:
@@ -218,7 +207,7 @@ class CallCoordinator:
         ):  # of whose words the ledger and the display tell
             outcome = replace(outcome, error=self.redact(outcome.error))
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
-        uses_try = self.rate_limiter.note_outcome(pending.ask.provider, outcome)
+        uses_try = self.rate_limiter.note_outcome(pending.provider, outcome)
         if isinstance(outcome, Answered):
             self.called()
         elif isinstance(outcome, Failed):
@@ -231,7 +220,7 @@ class CallCoordinator:
             if line is None:
                 self.budget.cancel(pending.reservation)
             elif excess := self.budget.settle(pending.reservation, line.cost):
-                bound = in_words(pending.ask.bound, 6)
+                bound = in_words(pending.entry.bound, 6)
                 self.say(
                     f"{line.instance_id}: call {line.call} of {line.model} cost "
                     f"{in_words(excess, 6)} more than its bound of {bound}: charged"
@@ -324,14 +313,13 @@ class AttemptGate:
                 return reply_of(start, end)
         return None
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float, problem: str = "") -> None:
+        if problem:
+            self.coordinator.note_retry(self.instance_id, problem)
         self.sleep(seconds)
 
     def note_arrival(self, ticket: str, tokens: int) -> None:
         self.coordinator.note_arrival(ticket, tokens)
-
-    def note_retry(self, problem: str) -> None:
-        self.coordinator.note_retry(self.instance_id, problem)
 
     def begin(self, call: PlannedCall) -> str:
         while True:
@@ -339,9 +327,9 @@ class AttemptGate:
             if self.seconds is not None and seconds > self.seconds:
                 raise AttemptLimitError(f"the attempt's {self.seconds:g} s are used up")
             answer = self.coordinator.begin(self.instance_id, self.attempt, call)
-            if isinstance(answer, Ticket):
-                return answer.call
-            self.sleep(answer.seconds)
+            if isinstance(answer, str):
+                return answer
+            self.sleep(answer)
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
         return self.coordinator.end(ticket, outcome)

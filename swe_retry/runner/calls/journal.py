@@ -60,15 +60,8 @@ class AskedEntry(_Entry):
 
     @classmethod
     def of(cls, call: str, attempt: int, ask: PlannedCall) -> AskedEntry:
-        return cls(
-            call=call,
-            attempt=attempt,
-            model=ask.model,
-            request_sha256=ask.request_sha256,
-            exchange_sha256=ask.exchange_sha256,
-            bound=ask.bound,
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-        )
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return cls(call=call, attempt=attempt, at=at, **asdict(ask))
 
 
 class AnsweredEntry(_Entry):

@@ -27,7 +27,6 @@ from swe_retry.core.shutdown import Shutdown
 from swe_retry.environments.local.packages import check_index
 from swe_retry.llm.gate import CallOutcome, PlannedCall
 from swe_retry.record.records import Attempt
-from swe_retry.runner.calls.coordinator import Ticket, Wait
 from swe_retry.runner.calls.journal import JournalEntry
 from swe_retry.runner.jobs import Finished, Job, JobContext, WorkerAccess
 from swe_retry.runner.leftovers import claim, mark_children, node_cache, sweep
@@ -221,8 +220,8 @@ class RemoteCalls:
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
         return cast(Sequence[JournalEntry], self._ask("entries", instance_id))
 
-    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> Ticket | Wait:
-        return cast("Ticket | Wait", self._ask("begin", instance_id, attempt, ask))
+    def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> str | float:
+        return cast("str | float", self._ask("begin", instance_id, attempt, ask))
 
     def end(self, call: str, outcome: CallOutcome) -> bool:
         return bool(self._ask("end", call, outcome))

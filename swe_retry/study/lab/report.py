@@ -26,11 +26,7 @@ from swe_retry.report.statistics.methods import (
 from swe_retry.results.jsonvalues import values_of
 from swe_retry.results.rundata import InstanceData
 from swe_retry.study.lab.policies import Select, least_bad, most_agreed, policies_of
-from swe_retry.study.lab.recorded import (
-    LabData,
-    LabInstance,
-    ModelTurn,
-)
+from swe_retry.study.lab.recorded import LabData, LabInstance, ModelTurn
 from swe_retry.study.lab.replay import (
     ReorderedError,
     Walks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ from swe_retry.agent.conversation.context import window_of
 from swe_retry.agent.conversation.limits import (
     ConversationLimits,
     Reflections,
-    ReflectionsUsed,
     Topic,
 )
 from swe_retry.agent.conversation.result import Ending
@@ -156,10 +156,10 @@ def test_a_budget_that_ran_out_leaves_the_others(tmp_path: Path) -> None:
 
 
 def test_one_number_is_a_budget_for_all_topics() -> None:
-    spending = ReflectionsUsed(Reflections.parse("2"))
-    assert spending.take(Topic.EDIT) is True
-    assert spending.take(Topic.TEST) is True
-    assert spending.take(Topic.LINT) is False
+    budget = Reflections.parse("2")
+    assert budget.left(Topic.EDIT, Counter()) == 2
+    assert budget.left(Topic.TEST, Counter({Topic.EDIT: 1})) == 1
+    assert budget.left(Topic.LINT, Counter({Topic.EDIT: 1, Topic.TEST: 1})) == 0
 
 
 def test_budgets_are_read_and_written() -> None:

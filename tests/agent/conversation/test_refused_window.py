@@ -18,7 +18,8 @@ from tests.llm.test_client import ASK, model
 from tests.support.formats import BAD, GOOD, make_coder, run_coder
 from tests.support.modelserver import LLAMA_CPP, LM_STUDIO, VLLM, ModelServer
 from tests.support.provider import Answer, Provider
-from tests.support.runs import live, options, read, run_command
+from tests.support.runs import live, options, read
+from tests.support.start import run_command
 
 OPENAI = {
     "message": "This model's maximum context length is 8192 tokens. However, your messages "

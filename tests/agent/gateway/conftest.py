@@ -38,7 +38,8 @@ from tests.support.dialects import (
     Turn,
 )
 from tests.support.evaluated import report_settings
-from tests.support.runs import config, options, run_command
+from tests.support.runs import config, options
+from tests.support.start import run_command
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"

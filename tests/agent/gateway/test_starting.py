@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 from swe_retry.agent.command_agent import last_lines
-from swe_retry.cli.tryagent import try_agent
+from swe_retry.cli.trial import try_agent
 from swe_retry.core.errors import UserError
 from tests.agent.gateway.conftest import (
     NEW,

@@ -16,8 +16,8 @@ from swe_retry.agent.lint.compilers import (
 )
 from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.lint.linter import Linter
-from swe_retry.environments.local.venvs import find_python
-from swe_retry.instances.split import Spec
+from swe_retry.environments.local.toolchains import find_python
+from swe_retry.instances.instance import Spec
 from swe_retry.testing.lintcommand import linter_for
 from tests.fixtures import an_instance
 

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swe_retry.agent.repomap.build import RepoMap, largest_number
-from swe_retry.agent.repomap.ranking.index import IndexBuilder
+from swe_retry.agent.repomap.ranking.index import build_index
 from swe_retry.agent.repomap.rendered import RenderedMaps
-from swe_retry.agent.repomap.scanning.store import TagStore, scan
+from swe_retry.agent.repomap.scanning.scan import scan
+from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.repomap.scanning.tree import blobs_below
 from swe_retry.llm.chat import estimate_tokens
 from tests.support import write_files
@@ -143,11 +144,11 @@ def test_no_budget_is_exceeded_and_a_larger_one_shows_more(shop: RepoMap) -> Non
 
 def build_map() -> RepoMap:
     """Return the map of FILES without a folder: hypothesis does not allow tmp_path."""
-    builder = IndexBuilder()
+    tags = {}
     for path, text in FILES.items():
         if path.endswith(".py"):
-            builder.add(path, scan(text.encode(), "python"))
-    return RepoMap(builder.build(FILES))
+            tags[path] = scan(text.encode(), "python")
+    return RepoMap(build_index(FILES, tags.items()))
 
 
 BUILT = build_map()

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swe_retry.agent.repomap.scanning.store import MAX_PARSED, scan
+from swe_retry.agent.repomap.scanning.scan import scan
+from swe_retry.agent.repomap.scanning.spans import MAX_PARSED
 from swe_retry.agent.repomap.scanning.tags import FileTags
 
 SOURCES = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from swe_retry.core.errors import UserError
-from swe_retry.core.settings import Section, check_settings, of_texts
-from swe_retry.environments.docker.images import ImagePrefix, Images, mirror_name
+from swe_retry.core.settings import Section
+from swe_retry.core.sources import check_settings, of_texts
+from swe_retry.environments.docker.images import Images, mirror_name
 from swe_retry.environments.docker.imagestore import (
     ImageRecord,
     PulledImage,
@@ -26,9 +27,7 @@ from swe_retry.environments.docker.imagestore import (
     ],
 )
 def test_mirrors(image: str, prefix: str, pulled: str) -> None:
-    other = ImagePrefix.parse("none/=x/")
-    prefixes = [other, ImagePrefix.parse(prefix)]
-    assert mirror_name(image, prefixes) == pulled
+    assert mirror_name(image, ["none/=x/", prefix]) == pulled
 
 
 @pytest.mark.parametrize(

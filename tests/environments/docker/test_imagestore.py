@@ -16,7 +16,6 @@ from dataclasses import replace
 import pytest
 
 from swe_retry.core.errors import DamagedFileError, InfrastructureError, StoppedError
-from swe_retry.environments.docker.images import ImagePrefix
 from swe_retry.environments.docker.imagestore import ImageStore
 from tests.support import TOP, wait_until
 from tests.support.registry import (
@@ -326,8 +325,8 @@ def test_a_failing_registry_is_given_up(disk: Disk) -> None:
 
 
 def test_a_mirror_gives_images_their_own_names(disk: Disk) -> None:
-    prefix = ImagePrefix("docker.io/own/", f"{disk.proxy.host}/small/")
-    store = disk.store(prefixes=(prefix,), limit=SIZE)
+    mirror = f"docker.io/own/={disk.proxy.host}/small/"
+    store = disk.store(mirrors=(mirror,), limit=SIZE)
     for name in "ab":
         with store.pin(f"own/{name}:1"):
             assert disk.client.images.get(f"own/{name}:1")

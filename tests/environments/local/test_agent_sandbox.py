@@ -16,7 +16,7 @@ import pytest
 from swe_retry.agent.surroundings import CommandRun
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, validate_config
-from swe_retry.cli.tryagent import try_agent
+from swe_retry.cli.trial import try_agent
 from swe_retry.core.errors import UserError
 from swe_retry.environments.local.agentsandbox import AgentBubble
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
@@ -25,7 +25,8 @@ from tests.attempts.test_agents import FIX, ID, outside
 from tests.cli.test_options import here as here  # a fixture
 from tests.support import write_files, write_json
 from tests.support.provider import Provider
-from tests.support.runs import but, options, read, run_command
+from tests.support.runs import but, options, read
+from tests.support.start import run_command
 
 needs_bubblewrap = pytest.mark.skipif(
     not bubblewrap_works(), reason="bubblewrap is not installed"

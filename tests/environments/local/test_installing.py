@@ -17,13 +17,13 @@ from swe_retry.environments.base import (
     SetupWay,
     VenvSpec,
 )
-from swe_retry.environments.local.venvs import find_python, shared_name, spec_key
+from swe_retry.environments.local.toolchains import find_python
+from swe_retry.environments.local.venvs import shared_name, spec_key
 from swe_retry.frameworks import Runner
-from swe_retry.instances.instance import TestSetup
-from swe_retry.instances.split import Spec, split_row
+from swe_retry.instances.instance import Spec, TestSetup
+from swe_retry.instances.split import split_row
 from swe_retry.repositories.checkout import make_checkout
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.testing.baselines import Baselines, TestFiles
 from swe_retry.testing.project import (
     local_command,
@@ -142,7 +142,7 @@ def test_a_file_of_packages_is_that_of_the_commit_that_the_row_names(
     }
     mirrors = Mirrors(tmp_path / "mirrors")
     instance = split_row(row)[0]
-    snapshot = snapshot_of(instance, mirrors, Snapshots(tmp_path / "snapshots"))
+    snapshot = snapshot_of(instance, mirrors, tmp_path / "snapshots")
     base = make_checkout(snapshot, tmp_path / "checkout")
     venv = project_of(instance, base, mirrors).venv
     assert isinstance(venv, VenvSpec)

@@ -22,7 +22,8 @@ from swe_retry.report.report import report_command
 from swe_retry.testing.project import project_of
 from tests.support.evaluated import report_settings
 from tests.support.provider import Provider
-from tests.support.runs import live, options, run_command
+from tests.support.runs import live, options
+from tests.support.start import run_command
 
 LAUNCHER = (
     Path(__file__).resolve().parents[3] / "swe_retry/environments/local/launcher.py"

@@ -37,7 +37,8 @@ from swe_retry.environments.local.packages import (
     check_index,
     project_requirements,
 )
-from swe_retry.environments.local.venvs import Venvs, find_python, shared_name
+from swe_retry.environments.local.toolchains import find_python
+from swe_retry.environments.local.venvs import Venvs, shared_name
 from tests.support import write_files
 
 # Installers take seconds of CPU for each environment.
@@ -504,7 +505,7 @@ def test_the_cause_of_a_failed_step_does_not_name_all_packages(tmp_path: Path) -
 
 
 def test_pythons_are_told_apart_by_their_numbers() -> None:
-    from swe_retry.environments.local.venvs import python_version
+    from swe_retry.environments.local.toolchains import python_version
 
     assert python_version("3.6") == (3, 6)
     assert python_version("3.13.6") == (3, 13)

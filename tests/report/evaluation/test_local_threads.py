@@ -27,7 +27,7 @@ class TwoAtOnce(LocalEvaluator):
 
     def _verdict(self, task: EvaluationTask, *_: object) -> Verdict:
         self.barrier.wait()
-        return task.verdict("local", VerdictStatus.RESOLVED)
+        return task.verdict(VerdictStatus.RESOLVED)
 
 
 class FirstAtOnce(LocalEvaluator):
@@ -41,7 +41,7 @@ class FirstAtOnce(LocalEvaluator):
     def _verdict(self, task: EvaluationTask, *arguments: Any) -> Verdict:
         self.started.append(task)
         if len(self.started) == 1:
-            return task.verdict("local", VerdictStatus.RESOLVED)
+            return task.verdict(VerdictStatus.RESOLVED)
         environment = arguments[1]
         assert isinstance(environment, LocalEnvironment)
         for _ in range(3000):

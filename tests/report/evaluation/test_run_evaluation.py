@@ -61,7 +61,6 @@ class Fixed(Evaluator):
         for task in tasks:
             self.names.append(task.instance_id)
             yield task.verdict(
-                self.name,
                 VerdictStatus.RESOLVED,
                 log="out",
                 report={},

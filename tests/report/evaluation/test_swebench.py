@@ -13,9 +13,9 @@ import pytest
 
 from swe_retry.core.errors import UserError
 from swe_retry.report.evaluation.swebench import DockerEvaluator, logged_verdict
+from swe_retry.report.package.commands import folders_about, swebench_folders
 from swe_retry.results.read import read_predictions
 from swe_retry.results.verdicts import (
-    SwebenchLogs,
     Verdict,
     VerdictStatus,
     save_verdict,
@@ -86,8 +86,9 @@ def test_a_verdict_needs_swebenchs_report_and_a_whole_output(tmp_path: Path) -> 
     nowhere = tmp_path / "run-2"
     assert verdict_by(nowhere, "it died").reason == "it died"
     assert verdict_by(nowhere).reason == "swebench left no log"
-    assert SwebenchLogs(tmp_path).of(TEXTKIT, WRONG) == [folder]
-    assert SwebenchLogs(tmp_path).of(TEXTKIT, FORGED) == []
+    logs = swebench_folders(tmp_path)
+    assert folders_about(WRONG, logs[TEXTKIT]) == [folder]
+    assert folders_about(FORGED, logs[TEXTKIT]) == []
 
 
 @pytest.mark.parametrize("resolved", [True, False])
@@ -194,8 +195,8 @@ def test_logs_are_found_in_linear_time(
         case = replace(base, instance=instance)
         assert logged_verdict(case, folder, "").conclusive
     assert not scanned
-    logs = SwebenchLogs(tmp_path)
-    assert all(logs.of(name, WRONG) for name in folders)
+    logs = swebench_folders(tmp_path)
+    assert all(folders_about(WRONG, logs[name]) for name in folders)
     assert len(scanned) == len(set(scanned)), "each folder is looked into once"
 
 

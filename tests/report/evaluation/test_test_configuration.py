@@ -19,7 +19,8 @@ from tests.support.pages import make_pages
 from tests.support.provider import Provider
 from tests.support.reported import differs, report_run
 from tests.support.rundata import old_prediction, write_run
-from tests.support.runs import live, options, run_command
+from tests.support.runs import live, options
+from tests.support.start import run_command
 
 ID = "demo__textkit-9"
 HOOK = (

@@ -8,7 +8,8 @@ from tests.report.package.conftest import Package
 from tests.support import read_json
 from tests.support.evaluated import split_of_dataset, write_meta, write_verdicts
 from tests.support.evidence import NAME, OTHER, by_evidence
-from tests.support.runs import options, run_command
+from tests.support.runs import options
+from tests.support.start import run_command
 
 
 def test_scripts_matrix_groups_and_reason_are_in_the_package(

@@ -21,7 +21,8 @@ from tests.support import TOP, read_json
 from tests.support.evaluated import TEXTKIT
 from tests.support.provider import Answer, Provider
 from tests.support.reported import differs, report_run
-from tests.support.runs import EDIT, live, options, run_command
+from tests.support.runs import EDIT, live, options
+from tests.support.start import run_command
 
 ODD = Price(Decimal("0.00000333333"), Decimal("0.0000151"))
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 import pytest
 
 from swe_retry.core.errors import UserError
-from swe_retry.core.settings import EVERY, SourcedValue, check_settings, merge_layers
+from swe_retry.core.settings import EVERY
+from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.llm.prices import Price
 from swe_retry.runner.settings import CommonSettings, Spending, make_rates
 

@@ -22,7 +22,7 @@ from swe_retry.llm.chat import (
     request_sha256,
 )
 from swe_retry.llm.gate import Failed, PlannedCall
-from swe_retry.runner.calls.coordinator import AttemptGate, Ticket, recorded_calls
+from swe_retry.runner.calls.coordinator import AttemptGate, recorded_calls
 from swe_retry.runner.calls.journal import (
     AnsweredEntry,
     AskedEntry,
@@ -132,7 +132,7 @@ def test_a_run_is_not_given_up_while_an_answer_arrives(tmp_path: Path) -> None:
     calls.providers = ("openai",)
     calls.give_up_after = 0.0
     calls.rate_limiter = RateLimiter(Rates(), RateLimiterPolicy(first_wait=0.0))
-    slow = calls.begin("slow", 1, CALL).call
+    slow = calls.begin("slow", 1, CALL)
     shown: list[tuple[str, int]] = []
     calls.arrived = lambda key, tokens: shown.append((key, tokens))
     calls.note_arrival(slow, 7)
@@ -153,8 +153,8 @@ def test_a_run_is_not_given_up_while_an_answer_arrives(tmp_path: Path) -> None:
 def _begin(calls: Any) -> str:
     while True:
         ticket = calls.begin("job", 1, CALL)
-        if isinstance(ticket, Ticket):
-            return ticket.call
+        if isinstance(ticket, str):
+            return ticket
         time.sleep(0.001)
 
 

@@ -18,8 +18,6 @@ from swe_retry.record.records import AttemptStatus
 from swe_retry.runner.calls.budget import Budget, BudgetLimits
 from swe_retry.runner.calls.coordinator import (
     CallCoordinator,
-    Ticket,
-    Wait,
     charge_budget,
 )
 from swe_retry.runner.calls.ledger import Ledger, read_ledger
@@ -50,7 +48,7 @@ def coordinator(folder: Path, usd: str = "10", **limits: Any) -> CallCoordinator
 
 def begin(
     calls: CallCoordinator, instance: str, bound: str, attempt: int = 1
-) -> Ticket | Wait:
+) -> str | float:
     call = PlannedCall("gpt", "openai", "hash", 1, D(bound))
     return calls.begin(instance, attempt, call)
 
@@ -63,8 +61,8 @@ def make_call(
     attempt: int = 1,
 ) -> None:
     ticket = begin(calls, instance, bound, attempt)
-    assert isinstance(ticket, Ticket)
-    calls.end(ticket.call, Answered(Reply("hi", cost=D(cost))))
+    assert isinstance(ticket, str)
+    calls.end(ticket, Answered(Reply("hi", cost=D(cost))))
 
 
 def test_a_call_that_is_dearer_than_what_is_left_ends_its_attempt_alone(
@@ -138,12 +136,12 @@ def test_the_next_start_of_a_run_without_money_ends_it_too(tmp_path: Path) -> No
 def test_a_call_that_only_reservations_of_others_exclude_waits(tmp_path: Path) -> None:
     calls = coordinator(tmp_path, "1")
     others = [begin(calls, name, "0.3") for name in ("a", "b", "c")]
-    assert isinstance(begin(calls, "d", "0.9"), Wait)
+    assert isinstance(begin(calls, "d", "0.9"), float)
     for ticket in others:
-        assert isinstance(ticket, Ticket)
+        assert isinstance(ticket, str)
         failed = Failed("connection refused", reached=False)
-        calls.end(ticket.call, failed)
-    assert isinstance(begin(calls, "d", "0.9"), Ticket)
+        calls.end(ticket, failed)
+    assert isinstance(begin(calls, "d", "0.9"), str)
     assert not calls.budget_reason
 
 

@@ -31,7 +31,8 @@ from tests.support.killing import (
 )
 from tests.support.provider import Answer, Provider
 from tests.support.runner import run_silently, start_run
-from tests.support.runs import EDIT, IDS, config, options, run_command
+from tests.support.runs import EDIT, IDS, config, options
+from tests.support.start import run_command
 
 REPLAYED = "--models scripted-a,scripted-b --replay swe_retry/demo/replies"
 OWN_RAY = "--set scale.ray=own --workers 2 --set scale.jobs=2 --environment none"

@@ -51,8 +51,8 @@ from tests.support.runs import (
     ended_over_budget,
     options,
     read,
-    run_command,
 )
+from tests.support.start import run_command
 
 REPLAYED = f"--models scripted-a,scripted-b --replay {TOP}/swe_retry/demo/replies"
 
@@ -167,10 +167,8 @@ def test_a_ray_of_this_machine_alone_listens_at_the_loopback_address_only() -> N
 @pytest.mark.ray
 def test_nobody_imports_ray_who_does_not_use_it(tmp_path: Path) -> None:
     code = (
-        "import sys; from swe_retry.launch.cli import run_cli; "
-        "from swe_retry.cli.command_line import main; "
-        "from swe_retry.demo import register; register(); "
-        "assert not run_cli(main, 'harness.py'); assert 'ray' not in sys.modules"
+        "import sys; from swe_retry.cli.harness import main; "
+        "assert not main(); assert 'ray' not in sys.modules"
     )
     settings = f"{REPLAYED} --environment none"
     command = [sys.executable, "-c", code, *arguments(tmp_path, IDS[:1], settings)]

@@ -12,7 +12,6 @@ from unittest.mock import Mock
 import pytest
 
 from swe_retry.llm.gate import PlannedCall
-from swe_retry.runner.calls.coordinator import Ticket
 from swe_retry.runner.calls.journal import AskedEntry
 from swe_retry.runner.engine import Driver
 from tests.support.runs import coordinator as coordinator_of
@@ -51,7 +50,7 @@ def test_requests_of_a_message_wait_for_the_disk_together_and_are_answered_after
     for key, response in zip(keys, server.answer(requests), strict=True):
         (entry,) = coordinator.entries(key)
         assert isinstance(entry, AskedEntry)
-        assert response == Ticket(entry.call)
+        assert response == entry.call
     assert len(synced) == _JOBS
 
     monkeypatch.setattr(os, "fsync", fail)

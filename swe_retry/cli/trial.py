@@ -1,4 +1,4 @@
-"""The command ``harness.py try``: run an agent once on a demo instance and show what it did."""
+"""What ``harness.py try`` does: run an agent once on a demo instance and show what it did."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
@@ -18,17 +15,13 @@ from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.agent.surroundings import Transcript
 from swe_retry.attempts.benchmark import agent_of
-from swe_retry.attempts.config import RunConfig, RunSettings, validate_config
+from swe_retry.attempts.config import RunConfig, validate_config
 from swe_retry.attempts.prepare import conversation_setup
-from swe_retry.cli.command_line import flags_of, make_configuration
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import in_words, total
 from swe_retry.core.plaintext import Say, visible
 from swe_retry.core.processes import remove_tree
-from swe_retry.core.settings import CommandLine, SourcedValue, command
-from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import load_dataset
-from swe_retry.launch.cli import EnvFileOption
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.gate import OpenGate
 from swe_retry.record.patches import submittable_patch
@@ -36,32 +29,11 @@ from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.mirrors import mirrors_of
 from swe_retry.repositories.patches import take_patch
-from swe_retry.repositories.snapshot import Snapshots
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.modelsource import LiveModels
 from swe_retry.testing.project import snapshot_of
 
 _INSTANCE = "demo__textkit-1"
-
-
-@command(RunSettings, flags_of("models.names", "calls.api_base"))
-def main(
-    line: CommandLine[RunSettings],
-    agent: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT",
-            help="The agent: builtin, the name of another, or command:TEMPLATE.",
-            show_default=False,
-        ),
-    ],
-    env_file: EnvFileOption = None,
-) -> int:
-    """Let an agent edit one demo instance and show what it did; test and write nothing."""
-    settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
-    if line.prints(settings):
-        return 0
-    return try_agent(make_configuration(settings, EnvironmentKind.NONE), print)
 
 
 def try_agent(config: RunConfig, say: Say) -> int:
@@ -76,7 +48,7 @@ def try_agent(config: RunConfig, say: Say) -> int:
     by_id = {instance.instance_id: instance for instance in instances}
     instance = by_id[_INSTANCE]
     mirrors = mirrors_of("demo", config.cache, None, config.bundled)
-    snapshot = snapshot_of(instance, mirrors, Snapshots(config.cache / "snapshots"))
+    snapshot = snapshot_of(instance, mirrors, config.cache / "snapshots")
     models = LiveModels(config, say)
     temperature = config.settings.models.temperature(1)
     turn = models.turn(

@@ -1,13 +1,11 @@
-"""The command that starts a run of instances, or describes what it would do."""
+"""What a run of instances would do, what it lacks, and what it may cost."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -20,10 +18,9 @@ from swe_retry.attempts.benchmark import (
     agent_of,
     find_untestable,
     make_mirrors,
-    tracing_of,
     used_images,
 )
-from swe_retry.attempts.config import ModelChoice, RunConfig, validate_config
+from swe_retry.attempts.config import ModelChoice, RunConfig
 from swe_retry.attempts.policy import StopRule
 from swe_retry.cli.likely import (
     ASSUMPTION,
@@ -33,109 +30,32 @@ from swe_retry.cli.likely import (
 )
 from swe_retry.core.errors import UserError
 from swe_retry.core.money import as_text, in_words
-from swe_retry.core.plaintext import Say, quantity, some
-from swe_retry.core.redaction import Redactor
+from swe_retry.core.plaintext import quantity, some
 from swe_retry.core.texts import render_text
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.docker.engine import connect
 from swe_retry.environments.docker.images import missing_images
-from swe_retry.instances.dataset import load_dataset, needs_hub
-from swe_retry.instances.selection import created_between
-from swe_retry.instances.split import Instance, has_test_lists
-from swe_retry.instances.validity import left_out_instances
+from swe_retry.instances.instance import Instance
+from swe_retry.instances.split import has_test_lists
 from swe_retry.llm.chat import estimate_tokens
 from swe_retry.llm.prices import cheapest_price, cost_bound
-from swe_retry.llm.registry import complete_settings, ending_models, missing_key
+from swe_retry.llm.registry import Endpoint, ending_models
 from swe_retry.record.description import RecordedConfig
 from swe_retry.record.manifest import recorded_differences
-from swe_retry.record.store import RunStore
 from swe_retry.repositories.mirrors import Mirrors, has_commit
 from swe_retry.runner.checks import (
     assumptions,
-    check_folders,
     check_known_models,
-    check_models,
 )
 from swe_retry.runner.envfile import unread_file
 from swe_retry.runner.modelsource import (
     ReplayedModels,
-    recorded_label,
-    recorded_of,
     replay_folder,
 )
-from swe_retry.runner.session import start_run
 from swe_retry.runner.settings import Spending
 from swe_retry.testing.health import problem_lines
 
 _TEMPLATE = Path(__file__).with_name("forecast.txt")
-
-
-def run_command(config: RunConfig, say: Say) -> int:
-    """Run, or print what a run would do, and return the exit code."""
-    benchmark = check_run(config, say)
-    if config.dry_run:
-        return forecast_run(benchmark)
-    return start_run(benchmark)
-
-
-def check_run(config: RunConfig, say: Say) -> InstanceBenchmark:
-    """Return the run, after all checks that need neither set-up nor a model."""
-    config = validate_config(config)
-    replay = config.settings.calls.replay
-    if replay:
-        config = replace(config, label=recorded_label(replay_folder(replay)))
-    if not config.dry_run:
-        # A wrong name and a missing key are reported before a dataset is fetched.
-        agent_of(config, config.cache)
-        if needs_hub(config.dataset):
-            check_models(config)
-    tracing_of(config)
-    benchmark = _select_instances(config, say)
-    check_folders(config)
-    if not config.dry_run:
-        check_models(config)
-    return benchmark
-
-
-def _select_instances(config: RunConfig, say: Say) -> InstanceBenchmark:
-    """Return the run of the instances that the settings select."""
-    note = say
-    if config.dry_run and config.prints_json:
-        note = _ignore
-    settings = config.settings.instances
-    dataset = load_dataset(config.dataset, settings.split, settings.config)
-    instances = created_between(dataset.instances(), settings.since, settings.until)
-    selected = _with_recording(config, settings.selection.apply(instances), note)
-    ids = [instance.instance_id for instance in selected]
-    left_out = left_out_instances(settings.only_valid, ids, note)
-    valid = [i for i in selected if i.instance_id not in left_out]
-    store = RunStore(config.out, config.run_name, Redactor.of_environment(os.environ))
-    return InstanceBenchmark(config, store, say, dataset, valid, left_out)
-
-
-def _ignore(line: str) -> None:
-    pass
-
-
-def _with_recording(
-    config: RunConfig,
-    selected: Sequence[Instance],
-    note: Say,
-) -> Sequence[Instance]:
-    """Return the instances that a replay has a recording of; those named by id must have one."""
-    replay = config.settings.calls.replay
-    if not replay:
-        return selected
-    folder = replay_folder(replay)
-    names = recorded_of(folder, [instance.instance_id for instance in selected])
-    if config.settings.instances.ids:
-        return selected
-    recorded = [instance for instance in selected if instance.instance_id in names]
-    left_out = len(selected) - len(recorded)
-    if left_out:
-        which = quantity(left_out, "instance")
-        note(f"left out: {which} of the dataset without a recording in {folder}")
-    return recorded
 
 
 def forecast_run(benchmark: InstanceBenchmark) -> int:
@@ -344,15 +264,17 @@ def _upper_bound(config: RunConfig, instances: int) -> Decimal | None:
 
 def _cost_of_call(model: ModelChoice, config: RunConfig) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
-    info = complete_settings(
-        model.settings_at_server, model.name, config.settings.calls.api_base
-    )
+    endpoint = Endpoint(model.name, config.settings.calls.api_base)
+    info = endpoint.complete_settings(model.settings_at_server)
     output = config.settings.models.max_output_tokens or info.max_output
     price = config.money.prices.get(model.name)
     return cost_bound(model.name, price, info.context, output, info.context)
 
 
-def _missing(config: RunConfig, todo: Sequence[Instance]) -> Iterator[str]:
+def _missing(
+    config: RunConfig,
+    todo: Sequence[Instance],
+) -> Iterator[str]:
     """Yield what the run lacks: an agent, keys, prices, mirrors, an engine, images."""
     yield from _refusals(config)
     yield from _missing_mirrors(todo, make_mirrors(config))
@@ -374,7 +296,8 @@ def _refusals(config: RunConfig) -> Iterator[str]:
 
 def _missing_keys(config: RunConfig) -> Iterator[str]:
     for model in config.live_models:
-        variable = missing_key(model.name, config.settings.calls.api_base)
+        endpoint = Endpoint(model.name, config.settings.calls.api_base)
+        variable = endpoint.missing_key()
         if variable:
             name = f"{variable}{unread_file()}"
             yield f"a key for {model.text} in the environment variable {name}"

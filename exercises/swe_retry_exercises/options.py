@@ -1,8 +1,12 @@
-"""What runs of several benchmarks share: the flags of ``harness.py``, and what settings mean."""
+"""What commands of several benchmarks share: options, and checks of settings."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Annotated
+
+import typer
+from pydantic import AfterValidator
 
 from swe_retry.kit import (
     FLAGS,
@@ -16,6 +20,22 @@ from swe_retry.kit import (
 MODELS = "Models and agent"
 INSTANCES = "Instances and tests"
 """Headings of the help, which that of ``harness.py`` has too."""
+SettingsWord = Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)]
+"""What follows ``--settings``, in commands without arguments."""
+CHART = "--chart"
+Distinct = AfterValidator(lambda values: tuple(dict.fromkeys(values)))
+"""For a list that has each value once."""
+
+
+def among(choices: Collection[str]) -> AfterValidator:
+    """Return the check that a word is one of ``choices``."""
+
+    def check(word: str) -> str:
+        if word not in choices:
+            raise ValueError(f"there are {', '.join(choices)}")
+        return word
+
+    return AfterValidator(check)
 
 
 def shared_flags(

@@ -1,0 +1,171 @@
+"""Options that give settings, and what a command line says of settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from inspect import Parameter
+from pathlib import Path
+from typing import Annotated, Any, Generic, get_args
+
+import typer
+from pydantic.fields import FieldInfo
+
+from swe_retry.core.errors import UserError
+from swe_retry.core.settings import Root, Section, settings_of, values_of
+from swe_retry.core.sources import (
+    Layer,
+    SourcedValue,
+    check_settings,
+    merge_layers,
+    of_environment,
+)
+from swe_retry.core.wording import text_of_value
+
+
+@dataclass(frozen=True)
+class SettingFlag:
+    """An option of the command line that gives a setting.
+
+    Attributes:
+        setting: its dotted name, from which type, default and help come.
+        metavar: the value as ``--help`` shows it; empty for an option without one.
+    """
+
+    setting: str
+    option: str
+    metavar: str
+    panel: str
+    short: str = ""
+    repeatable: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter that receives the value."""
+        return self.setting.replace(".", "__")
+
+    def parameter(self, root: type[Section]) -> Parameter:
+        """Return the parameter by which typer knows the option; None and False: not given."""
+        field = settings_of(root)[self.setting]
+        text = _help_of(field)
+        default = field.get_default(call_default_factory=True)
+        kind: Any = bool
+        if self.metavar:
+            kind = (list[str] if self.repeatable else str) | None
+            if not isinstance(default, Path) and text_of_value(default):
+                text = f"{text} [{text_of_value(default)}]"
+        choices = list(_choices_of(field))
+
+        def complete(start: str) -> list[str]:
+            return [choice for choice in choices if choice.startswith(start)]
+
+        option = typer.Option(
+            *filter(None, (self.short, self.option)),
+            metavar=self.metavar or None,
+            help=text,
+            show_default=False,
+            rich_help_panel=self.panel,
+            autocompletion=complete if self.metavar else None,
+        )
+        return Parameter(
+            self.name,
+            Parameter.KEYWORD_ONLY,
+            default=None if self.metavar else False,
+            annotation=Annotated[kind, option],
+        )
+
+
+def _help_of(field: FieldInfo) -> str:
+    """Return the text below a field in one line."""
+    return " ".join(str(field.description).split())
+
+
+def _choices_of(field: FieldInfo) -> Iterator[str]:
+    for kind in get_args(field.annotation) or [field.annotation]:
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            for member in kind:
+                yield member.value
+
+
+def of_flags(
+    flags: Sequence[SettingFlag], values: Mapping[str, Any], texts: Layer
+) -> Layer:
+    """Return the values of flags and those of ``--set`` as one layer.
+
+    Args:
+        flags: of the command.
+        values: by the flags' parameters; None, False and an empty list were not given.
+        texts: what ``--set`` gave.
+    """
+    layer = dict(texts)
+    for flag in flags:
+        value = values[flag.name]
+        if value is None or value is False or value == []:
+            continue
+        if flag.setting in texts:
+            raise UserError(
+                f"--set {flag.setting} and {flag.option} are the same; give one"
+            )
+        layer[flag.setting] = SourcedValue(flag.option, value)
+    return layer
+
+
+@dataclass(frozen=True)
+class CommandLine(Generic[Root]):
+    """What a command line says of settings.
+
+    Attributes:
+        options: the values of flags and ``--set``.
+        files: those of ``--config``.
+        asks_for_list: ``--settings`` is given.
+    """
+
+    root: type[Root]
+    options: Layer
+    files: Sequence[Layer] = ()
+    flags: Sequence[SettingFlag] = ()
+    asks_for_list: bool = False
+
+    @property
+    def chosen(self) -> Layer:
+        """The values of the command line and the files."""
+        return merge_layers(self.root, [*self.files, self.options])
+
+    def load(self, recorded: Layer | None = None, fixed: Layer | None = None) -> Root:
+        """Return the settings.
+
+        The command line precedes the files, of which a later one precedes; these precede the
+        record, and that the environment.
+
+        Args:
+            recorded: the settings of a run that is continued.
+            fixed: settings that precede all others.
+
+        Raises:
+            UserError: a name is unknown or a value is wrong; one line says where it stands.
+        """
+        environment = of_environment(self.root, os.environ)
+        layers = [environment, recorded or {}, *self.files, self.options, fixed or {}]
+        return check_settings(self.root, merge_layers(self.root, layers))
+
+    def prints(self, settings: Section, word: str | None = None) -> bool:
+        """Print the settings with ``word`` if ``--settings`` is given; return whether it is."""
+        if self.asks_for_list:
+            for line in setting_lines(settings, self.flags, word):
+                print(line)
+        return self.asks_for_list
+
+
+def setting_lines(
+    settings: Section, flags: Sequence[SettingFlag], word: str | None
+) -> Iterator[str]:
+    """Yield a line for each setting: name, value, help and flag; ``word`` narrows them."""
+    options = {flag.setting: f"  ({flag.option})" for flag in flags}
+    values = values_of(settings)
+    for name, field in settings_of(type(settings)).items():
+        value = text_of_value(values[name]) or "-"
+        line = f"{name}  {value}  {_help_of(field)}{options.get(name, '')}"
+        if word is None or word.lower() in line.lower():
+            yield line
