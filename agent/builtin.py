@@ -36,6 +36,7 @@ from swe_retry.agent.conversation.setup import ConversationSetup
 from swe_retry.agent.formats import get_format
 from swe_retry.agent.formats.apply import MAX_EDITS, safe_edits, write_report
 from swe_retry.agent.formats.edits import Edit, Fault, SearchReplace, quoted_texts
+from swe_retry.agent.formats.plan import PlanFormat
 from swe_retry.agent.formats.protocol import (
     EditFormat,
     MalformedReplyError,
@@ -518,24 +519,6 @@ def tries(task: Task, edit_format: EditFormat | None = None) -> Iterator[AgentRe
         result = work.result
         if not result or result.test is not False or not result.ending.by_itself:
             break
-
-
-class PlanFormat(EditFormat):
-    """Keeps the last reply as ``plan``: nothing in it is an edit."""
-
-    name = "plan"
-    plans = True
-
-    def __init__(self, rules: str = "") -> None:
-        self.rules = rules
-        self.plan = ""
-
-    def instructions(self, fence: str, sample: Sample | None = None) -> str:
-        return self.rules
-
-    def parse(self, reply: Reply, scope: ReplyScope) -> Sequence[Edit]:
-        self.plan = reply.content
-        return ()
 
 
 _ERRORS: Mapping[Ending, Callable[[str], Exception]] = {

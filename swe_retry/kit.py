@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swe_retry.agent.builtin import Coder, PlanFormat, error_of, tries
+    from swe_retry.agent.builtin import Coder, error_of, tries
     from swe_retry.agent.conversation.context import window_of
     from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
     from swe_retry.agent.conversation.result import Ending, Result
     from swe_retry.agent.conversation.setup import ConversationSetup
     from swe_retry.agent.conversation.testreport import TestReport
     from swe_retry.agent.formats import format_names
+    from swe_retry.agent.formats.plan import PlanFormat
     from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
     from swe_retry.agent.protocol import AgentResult, OpenHost, Task
@@ -190,13 +191,14 @@ _NAMES = {
     "record.runlock": "run_lock",
     "record.store": "RunStore",
     "record.versions": "versions",
-    "agent.builtin": "Coder PlanFormat error_of tries",
+    "agent.builtin": "Coder error_of tries",
     "agent.conversation.context": "window_of",
     "agent.conversation.limits": "ConversationLimits Reflections",
     "agent.conversation.result": "Ending Result",
     "agent.conversation.setup": "ConversationSetup",
     "agent.conversation.testreport": "TestReport",
     "agent.formats": "format_names",
+    "agent.formats.plan": "PlanFormat",
     "agent.formats.protocol": "Notation",
     "agent.mentions": "FileIndex",
     "agent.surroundings": "Transcript",

@@ -147,8 +147,12 @@ def start_run(benchmark: Benchmark[Any]) -> int:
     check_remains(store)
     with held_run(store, cache, benchmark.say, containers=benchmark.containers):
         with _work_place(benchmark) as (stop, log, lines):
-            summary = RunSession.open(benchmark, stop, log, lines).run()
-        summary = benchmark.review(summary)
+            session = RunSession.open(benchmark, stop, log, lines)
+            with session.working():
+                jobs = benchmark.order(session.jobs, session.timings.load())
+                for finished in session.engine.run(jobs, session.may_start):
+                    session.take(finished)
+        summary = benchmark.review(session.summary)
     conclusion = benchmark.conclusion(summary)
     if benchmark.config.prints_json:
         conclusion = iter([summary.text()])
@@ -196,6 +200,7 @@ class RunSession:
 
     Attributes:
         plan: names what is left alone.
+        summary: known once all jobs ended.
     """
 
     benchmark: Benchmark[Any]
@@ -205,6 +210,7 @@ class RunSession:
     lines: LoggedLines
     display: Display
     engine: Engine
+    summary: RunSummary = field(init=False)
     _counts: Counter[str] = field(default_factory=Counter)
     _over_budget: dict[str, str] = field(default_factory=dict)
     _errors: list[str] = field(default_factory=list)
@@ -258,35 +264,29 @@ class RunSession:
             engine=engine,
         )
 
-    def run(self) -> RunSummary:
-        benchmark = self.benchmark
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Show the work on the jobs, and note its end, also after an exception."""
         started = time.monotonic()
         self.lines.display = self.display
         try:
-            timings = Timings(benchmark.config.cache / "timings.json")
-            jobs = benchmark.order(self.jobs, timings.load())
-            with self._noting_end(), self.display:
-                for finished in self.engine.run(jobs, self._may_start):
-                    # Before it is saved: a finished job is not taken up again after a kill.
-                    with suppress(OSError):  # it only decides an order
-                        timings.note(finished.key, finished.seconds)
-                    self._take(finished)
-            return self._summary(time.monotonic() - started)
+            try:
+                with self.display:
+                    yield
+            finally:
+                self.coordinator.ledger.sync()
+                with suppress(
+                    OSError
+                ):  # a full disk must not hide what went wrong first
+                    note_end(self.benchmark.store)
+            self.summary = self._summary(time.monotonic() - started)
         finally:
             self.lines.display = None
-            benchmark.finish()
+            self.benchmark.finish()
 
-    def _may_start(self) -> bool:
+    def may_start(self) -> bool:
+        """Whether a further job may start."""
         return not self.coordinator.stopping() and not self.coordinator.budget_reason
-
-    @contextmanager
-    def _noting_end(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.coordinator.ledger.sync()
-            with suppress(OSError):  # a full disk must not hide what went wrong first
-                note_end(self.benchmark.store)
 
     def _summary(self, seconds: float) -> RunSummary:
         benchmark = self.benchmark
@@ -316,8 +316,16 @@ class RunSession:
     def _is_done(self, key: str) -> bool:
         return self.benchmark.store.prediction(key).exists()
 
-    def _take(self, finished: Finished[Any]) -> None:
+    @property
+    def timings(self) -> Timings:
+        return Timings(self.benchmark.config.cache / "timings.json")
+
+    def take(self, finished: Finished[Any]) -> None:
+        """Save a job that ended, and show it."""
         key = finished.key
+        # Before it is saved: a finished job is not taken up again after a kill.
+        with suppress(OSError):  # it only decides an order
+            self.timings.note(key, finished.seconds)
         end = finished.end
         try:
             self.benchmark.take(finished, self.coordinator)

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from swe_retry.agent.agents import load_agent
-from swe_retry.agent.builtin import BuiltinAgent, Coder, PlanFormat, tries
+from swe_retry.agent.builtin import BuiltinAgent, Coder, tries
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.conversation.setup import harness_setup
 from swe_retry.agent.conversation.testreport import Failure, TestReport
+from swe_retry.agent.formats.plan import PlanFormat
 from swe_retry.llm.chat import BudgetUsedError, RequestRefusedError, Traits
 from tests.support import write_files
 from tests.support.formats import (
