@@ -24,8 +24,8 @@ from swe_retry.core.settings import Commas, Section, TextList
 from swe_retry.llm.dialects import APIS
 
 if TYPE_CHECKING:
-    from swe_retry.agent.command_agent import Surroundings
     from swe_retry.agent.protocol import Agent, AgentResult, Task
+    from swe_retry.agent.surroundings import Surroundings
 
 GROUP = "swe_retry_harness.agents"
 BUILTIN = "builtin"
@@ -143,8 +143,9 @@ def load_agent(
         argv = _argv(name.removeprefix(PREFIX), settings)
     else:
         return _load_plugin(name)
-    from swe_retry.agent.command_agent import CommandAgent, Surroundings
+    from swe_retry.agent.command_agent import CommandAgent
     from swe_retry.agent.gateway_agent import GatewayAgent
+    from swe_retry.agent.surroundings import Surroundings
 
     environment = _environment(settings.env)
     surroundings = surroundings or Surroundings()
@@ -194,7 +195,7 @@ class PluginAgent:
     def work(self, task: Task) -> AgentResult:
         # It may write at once.
         task.host.settle_checkout()
-        return self.plugin.work(task.with_map())
+        return self.plugin.work(task)
 
 
 def split_words(text: str) -> list[str]:

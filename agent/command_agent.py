@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -19,31 +19,26 @@ from swe_retry.agent.agents import AgentSettings
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.surroundings import CommandRun, Surroundings
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import dollars
 from swe_retry.core.plaintext import abbreviate, visible
-from swe_retry.core.processes import CommandResult, Tail, remove_tree, run_limited
+from swe_retry.core.processes import CommandResult, remove_tree
 from swe_retry.core.redaction import Redactor
-from swe_retry.core.shutdown import Check
 from swe_retry.core.untrusted import (
     DamagedError,
     key_path,
     object_of,
     read_bytes,
 )
-from swe_retry.core.worktree import size_of
 from swe_retry.llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
 from swe_retry.llm.gate import Answered, Failed, PlannedCall
 
-SOCKET = "gateway"
 PORT = 8080
 """The port at which a command without network finds the gateway."""
 PLACEHOLDERS = ("message_file", "model", "result_file", "temperature")
 # {{name}}, which stands for {name}, or {name}, which a value replaces.
 _PLACEHOLDER = re.compile(r"\{(\{[a-z_]+\})\}|\{([a-z_]+)\}")
-_HEAD_BYTES = 20_000
-_TAIL_BYTES = 30_000
-_ERROR_BYTES = 4_000
 _MAX_LINE = 300
 _MAX_LINES = 5
 # Frames of a stack, brackets alone, and the version of a runtime that crashed:
@@ -51,75 +46,6 @@ _MAX_LINES = 5
 _NOISE = re.compile(r"\s|\W*$|\S+ v\d+\.\d+\.\d+\S*( \(.*\))?$")
 _MAX_RESULT_BYTES = 1_000_000
 _RESULT = "result.json"
-
-
-@dataclass(frozen=True)
-class CommandRun:
-    """One run of an agent's command.
-
-    Attributes:
-        argv: the command line, with the paths of ``Surroundings.visible_paths``.
-        root: the checkout.
-        scratch: has the folders ``home`` and ``tmp``, and the gateway's socket if there is one.
-        variables: its environment variables.
-        seconds: its time limit.
-        must_end: asked every second whether it must be killed.
-        check: raises where the run is being killed.
-        output: takes what it prints, ``errors`` standard error again.
-    """
-
-    argv: tuple[str, ...]
-    root: Path
-    scratch: Path
-    variables: Mapping[str, str]
-    seconds: float
-    must_end: Callable[[], bool]
-    check: Check
-    output: Tail = field(default_factory=lambda: Tail(_HEAD_BYTES, _TAIL_BYTES))
-    errors: Tail = field(default_factory=lambda: Tail(0, _ERROR_BYTES))
-
-    def within(self, limit: int) -> CommandRun:
-        """Return the run that must also end when it has written ``limit`` bytes."""
-
-        def must_end() -> bool:
-            written = size_of(self.root) + size_of(self.scratch)
-            return written > limit or self.must_end()
-
-        return replace(self, must_end=must_end)
-
-    def start(self, argv: Sequence[str], variables: Mapping[str, str]) -> CommandResult:
-        """Run ``argv``, which runs the command."""
-        return run_limited(
-            argv,
-            self.root,
-            variables,
-            self.seconds,
-            self.output,
-            too_much=self.must_end,
-            errors=self.errors,
-            yields=True,
-        )
-
-
-class Surroundings:
-    """Where a command runs and what it sees; this one changes nothing."""
-
-    @property
-    def behind_socket(self) -> bool:
-        """Whether the gateway is reached by ``SOCKET`` in the scratch folder alone."""
-        return False
-
-    def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
-        """Return where a command finds its scratch folder and its home."""
-        return scratch, scratch / "home"
-
-    def hide_copies(self, task: Task) -> Surroundings:
-        """Return those that hide installed copies of the fresh checkout of ``task``."""
-        return self
-
-    def run(self, command: CommandRun) -> CommandResult:
-        """Run a command, and leave nothing of it running."""
-        return command.start(command.argv, command.variables)
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
@@ -161,9 +87,11 @@ class CommandAgent:
     def work(self, task: Task) -> AgentResult:
         # A command may write at once.
         task.host.settle_checkout()
-        surroundings = self.surroundings_of(task).hide_copies(task)
-        task = replace(task, surround=lambda _: surroundings)
-        result = self._run_session(task)
+        # From here on the agent runs with the environment of the tests, if there is one.
+        surroundings = task.host.surround(self.surroundings)
+        surroundings = surroundings.hide_copies(task.root, task.transcript)
+        agent = replace(self, surroundings=surroundings)
+        result = agent._run_session(task)
         rounds = self.settings.feedback
         for number in range(1, rounds + 1):
             if result.ending:
@@ -177,7 +105,7 @@ class CommandAgent:
                 issue=task.message,
                 problem=problem,
             )
-            result = self._run_session(replace(task, message=message))
+            result = agent._run_session(replace(task, message=message))
         return result
 
     def _run_session(self, task: Task) -> AgentResult:
@@ -251,18 +179,13 @@ class CommandAgent:
             "utf-8",
             "surrogateescape",
         )
-        scratch = self.surroundings_of(task).visible_paths(folder)[0]
+        scratch = self.surroundings.visible_paths(folder)[0]
         return {
             "message_file": str(scratch / message.name),
             "model": task.model_name,
             "result_file": str(scratch / _RESULT),
             "temperature": f"{task.temperature:g}",
         }
-
-    def surroundings_of(self, task: Task) -> Surroundings:
-        """Return where the command runs: with the environment of the tests, if there is one."""
-        surroundings: Surroundings = task.surround(self.surroundings)
-        return surroundings
 
     def run_command(
         self,
@@ -273,8 +196,7 @@ class CommandAgent:
         must_end: Callable[[], bool] = lambda: False,
     ) -> EndedCommand:
         """Run the command with ``values`` for its placeholders, and with more ``variables``."""
-        surroundings = self.surroundings_of(task)
-        scratch, home = surroundings.visible_paths(folder)
+        scratch, home = self.surroundings.visible_paths(folder)
         command = CommandRun(
             argv=tuple(fill(word, values) for word in self.argv),
             root=task.root,
@@ -292,7 +214,7 @@ class CommandAgent:
             check=task.host.check_killed,
         )
         try:
-            result = surroundings.run(command)
+            result = self.surroundings.run(command)
         except OSError as error:
             raise InfrastructureError(
                 f"--agent: cannot run {command.argv[0]}: {error}"

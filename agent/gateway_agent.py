@@ -8,7 +8,6 @@ from pathlib import Path
 
 from swe_retry.agent.command_agent import (
     PORT,
-    SOCKET,
     CommandAgent,
     EndedCommand,
     fill,
@@ -18,6 +17,7 @@ from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.agent.named.description import NamedAgent, variables_of
 from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.surroundings import SOCKET
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, ReplayExhaustedError
 from swe_retry.llm.client import LiteLLMModel
@@ -55,7 +55,7 @@ class GatewayAgent(CommandAgent):
         lanes = [message.lane for message in transcript.messages]
         with scratch_folder(task) as folder:
             socket = None
-            if self.surroundings_of(task).behind_socket:
+            if self.surroundings.behind_socket:
                 socket = folder / SOCKET
             gateway = Gateway(
                 model,

@@ -37,19 +37,21 @@ class FileIndex:
     Attributes:
         by_end: ends of paths, from the base name up to all but the first folder; None for an end
             that several files share.
+        submodules: folders of other repositories; the checkout holds none of their files.
     """
 
     paths: frozenset[str]
     by_end: dict[str, str | None]
+    submodules: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, paths: Iterable[str]) -> FileIndex:
+    def of(cls, paths: Iterable[str], submodules: Iterable[str] = ()) -> FileIndex:
         paths = frozenset(paths)
         by_end: dict[str, str | None] = {}
         for path in paths:
             for end in _ends(path):
                 by_end[end] = None if end in by_end else path
-        return cls(paths, by_end)
+        return cls(paths, by_end, frozenset(submodules))
 
     def mentioned_files(self, text: str) -> tuple[str, ...]:
         """Return the tracked files that ``text`` names, in the order of their first mention."""

@@ -7,39 +7,23 @@ command. Other agents are Python entry points of the group ``swe_retry_harness.a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
 from swe_retry.agent.conversation.testreport import TestReport
-from swe_retry.agent.formats.protocol import Matching
-from swe_retry.agent.formats.report import OnFailure
+from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.surroundings import Surroundings, Transcript
 from swe_retry.core.plaintext import Say
 from swe_retry.core.worktree import Changes as Changes
-from swe_retry.llm.chat import ChatModel, Message, Reply
+from swe_retry.llm.chat import ChatModel
 from swe_retry.llm.gate import Gate, OpenGate
-
-
-@dataclass
-class Transcript:
-    """What is to be recorded of an attempt, filled by the agent and kept after any end.
-
-    Attributes:
-        hidden_paths: what its sandbox hid of the machine's packages.
-        readable_copies: installed copies of the project that it could read all the same.
-    """
-
-    messages: list[Message] = field(default_factory=list)
-    calls: list[Reply] = field(default_factory=list)
-    hidden_paths: tuple[str, ...] = ()
-    readable_copies: tuple[str, ...] = ()
 
 
 class Host(Protocol):
@@ -76,6 +60,18 @@ class Host(Protocol):
         """Raise a StoppedError if a forced shutdown killed the command that just ended."""
         return
 
+    def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
+        """Return the new findings of the linter in files that the agent changed."""
+        return Linter().new_findings(changes)
+
+    def run_tests(self, changes: Changes) -> TestReport:
+        """Run the tests on the tree with these changes; without tests nothing is known."""
+        return TestReport(None)
+
+    def surround(self, surroundings: Surroundings) -> Surroundings:
+        """Return where a command runs: with the environment of the tests, if there is one."""
+        return surroundings
+
     def review_tree(self) -> str:
         """Return what lint and tests find wrong with the tree, as a message; empty if nothing."""
         return ""
@@ -83,12 +79,18 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class OpenHost(Host):
-    """The host of an agent without a run."""
+    """The host of an agent without a run; ``test`` runs the tests where there are some."""
 
     map_source: Callable[[], str] = str
+    test: Callable[[Changes], TestReport] | None = None
 
     def draw_map(self) -> str:
         return self.map_source()
+
+    def run_tests(self, changes: Changes) -> TestReport:
+        if self.test is None:
+            return TestReport(None)
+        return self.test(changes)
 
 
 @dataclass(frozen=True)
@@ -97,49 +99,35 @@ class Task:
 
     Attributes:
         root: the checkout, which the agent edits in place.
-        repo_map: a map of the repository within the run's budget; may be empty. Commands and
-            given patches have none.
         files: the tracked files.
         model: answers requests, for agents that do not call models themselves; others can work
             during each of its calls.
-        architect: plans what the model edits; None where it plans itself.
         model_name: litellm's name of the model.
         edit_format: the name of the model's edit format; agents may ignore it.
-        run_tests: runs the tests on the tree with these changes; None without tests.
         transcript: filled by the agent.
         log: writes a line to the instance's log.
-        submodules: folders of other repositories; the checkout holds none of their files.
         setup: what the built-in agent's messages hold; other agents may ignore it.
-        image_urls: addresses of the issue's images, for models that take them.
+        architect: plans what the model edits; None where it plans itself.
         host: what the run does for the agent.
-        surround: puts the ``Surroundings`` of a command into the environment of the tests.
     """
 
     root: Path
     message: str
-    repo_map: str
     files: FileIndex
     model: ChatModel
     model_name: str
     edit_format: str
     temperature: float
-    limits: ConversationLimits
-    run_tests: Callable[[Changes], TestReport] | None
     transcript: Transcript
     log: Say
-    linter: Linter = field(default_factory=Linter)
-    matching: Matching = Matching.TOLERANT
-    on_failure: OnFailure = OnFailure.KEEP
-    submodules: frozenset[str] = frozenset()
     setup: ConversationSetup = field(default_factory=harness_setup)
-    image_urls: tuple[str, ...] = ()
     architect: ChatModel | None = None
     host: Host = field(default_factory=OpenHost)
-    surround: Callable[[Any], Any] = lambda surroundings: surroundings
 
-    def with_map(self) -> Task:
-        """Return the task with a map."""
-        return replace(self, repo_map=self.host.draw_map())
+    @property
+    def repo_map(self) -> str:
+        """A map of the repository within the run's budget; it may be empty."""
+        return self.host.draw_map()
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from benchmarks.worlds import (
     make_instances,
     stop_when_sure,
 )
-from swe_retry.attempts import choose_by_evidence
+from swe_retry.attempts.evidence.choice import choose_by_evidence
 from swe_retry.core.errors import UserError
 from swe_retry.launch.program import Program
 from swe_retry.record.evidence import (

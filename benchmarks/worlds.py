@@ -16,13 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 
-from swe_retry.attempts import (
-    RunFit,
-    best_class,
-    fit_run,
-    stated_fit,
-    weigh,
-)
+from swe_retry.attempts.evidence.belief import best_class, weigh
+from swe_retry.attempts.evidence.facts import stated_fit
+from swe_retry.attempts.evidence.fit import fit_run
+from swe_retry.attempts.refit import RunFit
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.study.matrix import MatrixCandidate, MatrixInstance, MatrixScript
 

@@ -121,10 +121,9 @@ def solve(
     line = CommandLine(RunSettings, layer)
     chosen = line.load()
     own_run = prepare(chosen, line.chosen)
-    config, options = make_configuration(chosen, own_run.environment)
-    config, options = own_run.configure(config, options)
+    config = own_run.configure(make_configuration(chosen, own_run.environment))
     announce(own_run, say)
-    result = solve_issue(own_run, check_run(config, options, say), say)
+    result = solve_issue(own_run, check_run(config, say), say)
     if result is None:
         raise KeyboardInterrupt
     return Solution(

@@ -10,17 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from swe_retry.agent.builtin import PlanFormat, error_of, tries
+    from swe_retry.agent.builtin import Coder, error_of, tries
     from swe_retry.agent.conversation.context import window_of
     from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
     from swe_retry.agent.conversation.result import Ending, Result
     from swe_retry.agent.conversation.setup import ConversationSetup
     from swe_retry.agent.conversation.testreport import TestReport
     from swe_retry.agent.formats import format_names
+    from swe_retry.agent.formats.plan import PlanFormat
     from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
-    from swe_retry.agent.protocol import AgentResult, Task, Transcript
-    from swe_retry.attempts import transcript_blocks
+    from swe_retry.agent.protocol import AgentResult, OpenHost, Task
+    from swe_retry.agent.surroundings import Transcript
+    from swe_retry.attempts.transcript import transcript_blocks
     from swe_retry.cli.run import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
@@ -143,7 +145,6 @@ if TYPE_CHECKING:
     )
     from swe_retry.runner.options import (
         RunBasics,
-        RunResources,
         ask_servers,
         model_slug,
         name_slug,
@@ -176,9 +177,7 @@ _NAMES = {
     "runner.modelsource": (
         "LiveModels NotRecordedError ReplayedModels Turn recorded_of replay_folder"
     ),
-    "runner.options": (
-        "RunBasics RunResources ask_servers model_slug name_slug read_models"
-    ),
+    "runner.options": ("RunBasics ask_servers model_slug name_slug read_models"),
     "runner.progress.state": "WorkStep",
     "runner.progress.summary_json": "RunSummary",
     "record.records": "Attempt AttemptStatus Recorded",
@@ -192,16 +191,18 @@ _NAMES = {
     "record.runlock": "run_lock",
     "record.store": "RunStore",
     "record.versions": "versions",
-    "agent.builtin": "PlanFormat error_of tries",
+    "agent.builtin": "Coder error_of tries",
     "agent.conversation.context": "window_of",
     "agent.conversation.limits": "ConversationLimits Reflections",
     "agent.conversation.result": "Ending Result",
     "agent.conversation.setup": "ConversationSetup",
     "agent.conversation.testreport": "TestReport",
     "agent.formats": "format_names",
+    "agent.formats.plan": "PlanFormat",
     "agent.formats.protocol": "Notation",
     "agent.mentions": "FileIndex",
-    "agent.protocol": "AgentResult Task Transcript",
+    "agent.surroundings": "Transcript",
+    "agent.protocol": "AgentResult OpenHost Task",
     "llm.chat": (
         "BudgetUsedError ChatModel Message Reply RequestRefusedError "
         "WindowExceededError"
@@ -217,7 +218,7 @@ _NAMES = {
     ),
     "environments.folders": "FOLDER FolderCommand FolderResult Folders",
     "environments.layout": "check_path write_files",
-    "attempts": "transcript_blocks",
+    "attempts.transcript": "transcript_blocks",
     "instances.dataset": "rows_of_path",
     "instances.hub": "rows_of_hub",
     "repositories.names": "DatasetName",

@@ -1,8 +1,8 @@
-"""Check the workspace of a conversation: lint its edits, and run its tests."""
+"""Check the workspace of a conversation: lint and tests, and what the model is told of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from swe_retry.agent.conversation.limits import Topic
@@ -11,9 +11,9 @@ from swe_retry.agent.conversation.setup import ConversationSetup
 from swe_retry.agent.conversation.testreport import Failure, TestReport, describe
 from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.lint.findings import describe as describe_findings
-from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.prompts import render
 from swe_retry.agent.workspace import Workspace
+from swe_retry.core.worktree import Changes
 
 
 @dataclass
@@ -21,13 +21,14 @@ class ConversationChecks:
     """Checks one workspace, and keeps the failures that the model has seen.
 
     Attributes:
-        run_tests: runs the tests on the current tree; None where none can run.
+        new_findings: returns those of the linter in changed files.
+        run_tests: runs the tests on the tree with these changes.
         setup: whether to lint, and whether to test unedited trees.
     """
 
     workspace: Workspace
-    linter: Linter
-    run_tests: Callable[[], TestReport] | None
+    new_findings: Callable[[Sequence[Change]], tuple[Finding, ...]]
+    run_tests: Callable[[Changes], TestReport]
     setup: ConversationSetup
     _lint_cache: tuple[list[Change], tuple[Finding, ...]] = ([], ())
     _test_report: TestReport | None = None
@@ -77,13 +78,22 @@ class ConversationChecks:
                 before = self.workspace.original(path)
                 changes.append(Change(path, before, after))
         if changes != self._lint_cache[0]:
-            self._lint_cache = changes, self.linter.new_findings(changes)
+            self._lint_cache = changes, self.new_findings(changes)
         return self._lint_cache[1]
 
     def _test(self, *, unedited: bool) -> TestReport:
         if not self._test_report:
             report = TestReport(None)
-            if self.run_tests and (unedited or self.workspace.edited_files()):
-                report = self.run_tests()
+            if unedited or self.workspace.edited_files():
+                report = self.run_tests(self._changes())
             self._test_report = report
         return self._test_report
+
+    def _changes(self) -> Changes:
+        changes: dict[str, bytes | None] = {}
+        for path in self.workspace.originals:
+            file = self.workspace.root / path
+            changes[path] = None
+            if file.is_file():
+                changes[path] = file.read_bytes()
+        return changes

@@ -1,11 +1,13 @@
-"""What a conversation begins with."""
+"""What a conversation begins with, and what it may use."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
-from swe_retry.agent.formats.protocol import Notation
+from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.formats.protocol import Matching, Notation
+from swe_retry.agent.formats.report import OnFailure
 from swe_retry.agent.prompts import source
 
 
@@ -29,6 +31,11 @@ class ConversationSetup:
         test_unedited: the tests run after every reply that is not asked to be corrected, also
             where no file differs; if not, on changed trees only, and once for each tree.
         notation: the markers and functions that the model is told to use.
+        with_map: the first message may have the map.
+        matching: how the lines of an edit are looked for.
+        on_failure: whether the good edits of a reply are kept when others of it fail.
+        image_urls: addresses of images, which go with the first message to a model that takes
+            them.
     """
 
     system: str
@@ -40,6 +47,11 @@ class ConversationSetup:
     lint: bool = True
     test_unedited: bool = False
     notation: Notation = Notation.CURRENT
+    with_map: bool = True
+    limits: ConversationLimits = field(default_factory=ConversationLimits)
+    matching: Matching = Matching.TOLERANT
+    on_failure: OnFailure = OnFailure.KEEP
+    image_urls: tuple[str, ...] = ()
 
 
 @cache

@@ -15,22 +15,17 @@ from swe_retry.agent.named import AGENTS
 from swe_retry.agent.named.installed import find_agent
 from swe_retry.agent.protocol import Agent
 from swe_retry.agent.repomap.scanning.store import TagStore
-from swe_retry.attempts import (
-    RESULTS,
-    InstanceJob,
-    RunFit,
-    Services,
-    choose_again,
-    transcript,
-    with_choice,
-)
+from swe_retry.attempts.choose import RESULTS
 from swe_retry.attempts.config import RunConfig, RunSettings, TestChoice
-from swe_retry.attempts.options import Options as Options
 from swe_retry.attempts.policy import StopRule
+from swe_retry.attempts.refit import RunFit, choose_again, with_choice
+from swe_retry.attempts.services import Services
+from swe_retry.attempts.solve import InstanceJob
+from swe_retry.attempts.transcript import transcript
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.plaintext import Say, quantity
-from swe_retry.core.settings import values_of
+from swe_retry.core.settings import chosen_settings, values_of
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.choice import make_environment, make_image_store
 from swe_retry.environments.docker.engine import connect
@@ -62,7 +57,6 @@ def uses_images(config: RunConfig) -> bool:
 
 def image_store(
     config: RunConfig,
-    options: Options,
     say: Say,
     wait: Callable[[float], None] = time.sleep,
 ) -> ImageStore | None:
@@ -74,8 +68,8 @@ def image_store(
         return None
     return make_image_store(
         client,
-        options.cache,
-        options.settings.images,
+        config.cache,
+        config.settings.images,
         say,
         wait,
     )
@@ -131,13 +125,8 @@ def agent_versions(config: RunConfig, cache: Path) -> dict[str, str]:
     return versions
 
 
-def make_mirrors(options: Options) -> Mirrors:
-    return mirrors_of(
-        options.dataset,
-        options.cache,
-        options.repos,
-        options.bundled,
-    )
+def make_mirrors(config: RunConfig) -> Mirrors:
+    return mirrors_of(config.dataset, config.cache, config.repos, config.bundled)
 
 
 def tracing_of(config: RunConfig) -> Tracing | None:
@@ -150,22 +139,18 @@ def tracing_of(config: RunConfig) -> Tracing | None:
     )
 
 
-def make_services(
-    config: RunConfig,
-    options: Options,
-    worker: WorkerAccess,
-) -> Services:
+def make_services(config: RunConfig, worker: WorkerAccess) -> Services:
     """Build what the attempts of one process share."""
     cache = worker.cache
-    options = options.with_cache(cache)
-    check_models(config, options.money)
+    config = config.with_cache(cache)
+    check_models(config)
     if config.outside_agent and not config.runs_tests:
         worker.warn_once(
             "without --environment local or docker the agent cannot run the project's tests"
         )
     return Services(
         config=config,
-        mirrors=replace(make_mirrors(options), check=worker.stop.check),
+        mirrors=replace(make_mirrors(config), check=worker.stop.check),
         snapshots=cache / "snapshots",
         tags=TagStore(cache / "tags.sqlite"),
         environment=make_environment(
@@ -176,21 +161,11 @@ def make_services(
             worker.stop.check,
             config.settings.tests.limits,
         ),
-        models=LiveModels(
-            config,
-            options.retries,
-            worker.warn_once,
-            options.money.prices,
-        ),
+        models=LiveModels(config, worker.warn_once),
         agent=agent_of(config, cache),
         agent_versions=agent_versions(config, cache),
         tracing=tracing_of(config),
-        images=image_store(
-            config,
-            options,
-            worker.warn_once,
-            worker.stop.wait,
-        ),
+        images=image_store(config, worker.warn_once, worker.stop.wait),
     )
 
 
@@ -214,7 +189,6 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
     noun = "instance"
 
     config: RunConfig
-    options: Options
     dataset: Dataset
     selected: Sequence[Instance]
     left_out: Mapping[str, Validity] = field(default_factory=dict)
@@ -224,7 +198,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         recordings = None
         replay = self.config.settings.calls.replay
         if replay is not None:
-            aliases = self.options.book.aliases
+            aliases = self.config.book.aliases
             recordings = ReplayedModels(replay_folder(replay), aliases)
         return {
             instance.instance_id: InstanceJob(instance, recordings, self._run_fit)
@@ -252,7 +226,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
                 yield self.store.read_prediction(path)
 
     def services(self) -> Callable[[WorkerAccess], Services]:
-        return partial(make_services, self.config, self.options)
+        return partial(make_services, self.config)
 
     @property
     def needs_index(self) -> bool:
@@ -281,7 +255,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         )
 
     def versions(self) -> dict[str, str]:
-        agents = agent_versions(self.config, self.options.cache)
+        agents = agent_versions(self.config, self.config.cache)
         return {**super().versions(), **agents}
 
     def _note_agents(self) -> None:
@@ -303,7 +277,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
                     self.say(f"note: {name} {version} is not the {kind} {other}")
 
     def recorded_settings(self) -> JsonMapping:
-        return self.options.recorded
+        return chosen_settings(self.config.settings)
 
     def open(self) -> None:
         note = changed_dataset(self.store, self.dataset.identity())
@@ -311,17 +285,17 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
             self.say(note)
         self._note_agents()
         super().open()
-        only_valid = self.options.settings.instances.only_valid
+        only_valid = self.config.settings.instances.only_valid
         if only_valid:
             states = {name: state.value for name, state in self.left_out.items()}
             note_left_out(self.store, only_valid.name, states)
 
     def done_elsewhere(self) -> frozenset[str]:
-        return plausible_instances(self.options.settings.instances.prior)
+        return plausible_instances(self.config.settings.instances.prior)
 
     @property
     def _has_image_limit(self) -> bool:
-        limit = self.options.settings.images.disk
+        limit = self.config.settings.images.disk
         return uses_images(self.config) and limit is not None
 
     def prepare_jobs(
@@ -335,7 +309,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         """
         todo = [job.instance for job in jobs]
         for line in problem_lines(
-            find_untestable(self.config, self.options.cache, todo)
+            find_untestable(self.config, self.config.cache, todo)
         ):
             say(line)
         images = used_images(todo)
@@ -343,14 +317,14 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         if untestable and uses_images(self.config):
             which = quantity(untestable, "instance")
             say(f"not pulled: images of {which} whose rows have no usable eval_script")
-        on_ray = self.options.settings.scale.ray
+        on_ray = self.config.settings.scale.ray
         if not images or on_ray or self._has_image_limit:
             return jobs
 
         def say_hidden(text: str) -> None:  # names of images may hold the gold commit
             say(hide_image_names(text, todo))
 
-        store = image_store(self.config, self.options, say_hidden)
+        store = image_store(self.config, say_hidden)
         if store is not None:
             failed = store.fetch_all(images)
             for reason in failed.values():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from swe_retry.agent.agents import BUILTIN, AgentSettings, home_hashes, is_command
 from swe_retry.agent.conversation.limits import Builtin
@@ -24,6 +26,7 @@ from swe_retry.environments.docker.images import Images
 from swe_retry.instances.selection import Instances
 from swe_retry.llm.dialects import DIALECTS
 from swe_retry.llm.options import DEFAULT_TEMPERATURES, ModelChoice
+from swe_retry.repositories.names import BUNDLED, Bundled
 from swe_retry.runner.options import RunBasics, model_slug, name_slug
 from swe_retry.runner.settings import CommonSettings
 from swe_retry.testing.testsettings import TestChoice, Tests
@@ -64,17 +67,37 @@ _RECORDED: dict[str, str] = read_yaml(__file__, "recorded.yaml")
 
 @dataclass(frozen=True)
 class RunConfig(RunBasics):
-    """Everything that decides what a run does: its settings, and what they mean here.
+    """A run of instances while it lives: its settings, and what they mean here.
 
     Attributes:
         label: the model name of the predictions; made of the models' names when empty.
         candidates_of: the runs whose candidates are chosen from; none are made then.
+        own_dataset: the data set of one's own repository, which lies beside its mirror.
+        dry_run: the run is described, not started.
+        bundled: the data sets that come with the project; workers elsewhere get them with this.
     """
 
     settings: RunSettings = field(default_factory=RunSettings)
     label: str = ""
     candidates_of: tuple[str, ...] = ()
     candidates_sha256: str = ""
+    own_dataset: Path | None = None
+    dry_run: bool = False
+    bundled: Mapping[str, Bundled] = field(default_factory=BUNDLED.copy)
+
+    @property
+    def dataset(self) -> str:
+        """The name of the data set, or its file."""
+        if self.own_dataset:
+            return str(self.own_dataset)
+        return self.settings.instances.dataset
+
+    @property
+    def repos(self) -> Path | None:
+        """The folder of bare mirrors; None for that in the cache."""
+        if self.own_dataset:
+            return self.own_dataset.parent
+        return self.settings.folders.repos
 
     @property
     def full_suite(self) -> bool:

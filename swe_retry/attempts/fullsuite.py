@@ -3,55 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from swe_retry.attempts.choose import CandidateChoice
+from swe_retry.attempts.prepare import InstanceTools
 from swe_retry.attempts.trees import tree_of
 from swe_retry.core.plaintext import some
 from swe_retry.record.records import Attempt
 from swe_retry.record.status_rule import status_by
-from swe_retry.repositories.checkout import Checkout
-from swe_retry.runner.jobs import JobContext
 from swe_retry.runner.progress.state import WorkStep
 from swe_retry.testing.baselines import ALL_TESTS
-from swe_retry.testing.suite import RegressionTests, SuiteReport
+from swe_retry.testing.suite import SuiteReport
 from swe_retry.testing.testlogs import describe_results
 
 _MAX_NAMES = 20
 Choose = Callable[[Sequence[Attempt]], CandidateChoice]
 
 
-@dataclass(frozen=True)
-class FullSuitePolicy:
-    """Whether all tests run on the candidate that would be chosen.
+def choose_tested(
+    attempts: list[Attempt], choose: Choose, tools: InstanceTools
+) -> CandidateChoice:
+    """Choose; a winner takes its place in ``attempts`` with the outcome of all tests.
 
-    Attributes:
-        base: a checkout of the base commit.
-        tests: those of the instance; None where they do not all run.
+    If one newly fails, the winner ranks lower, and the next best is chosen and tested. Where not
+    all tests are to run, or none can, the choice stands.
     """
-
-    base: Checkout | None
-    tests: RegressionTests | None
-    context: JobContext
-
-    def choose(self, attempts: list[Attempt], choose: Choose) -> CandidateChoice:
-        """Choose; a winner takes its place in ``attempts`` with the outcome of all tests.
-
-        If one newly fails, the winner ranks lower, and the next best is chosen and tested.
-        """
-        choice = choose(attempts)
-        if self.tests is None or self.base is None:
-            return choice
-        tested: set[int] = set()
-        while choice.winner and choice.winner.attempt not in tested:
-            winner = choice.winner
-            tested.add(winner.attempt)
-            self.context.step(winner.attempt, winner.model, WorkStep.TESTING)
-            changes = tree_of(self.base, winner.patch) or {}
-            report = self.tests.full_suite.run(changes)
-            attempts[winner.attempt - 1] = with_all_tests(winner, report)
-            choice = choose(attempts)
+    choice = choose(attempts)
+    tests = tools.tests
+    base = tools.base
+    if not tools.services.config.full_suite or tests is None or base is None:
         return choice
+    tested: set[int] = set()
+    while choice.winner and choice.winner.attempt not in tested:
+        winner = choice.winner
+        tested.add(winner.attempt)
+        tools.context.step(winner.attempt, winner.model, WorkStep.TESTING)
+        changes = tree_of(base, winner.patch) or {}
+        report = tests.full_suite.run(changes)
+        attempts[winner.attempt - 1] = with_all_tests(winner, report)
+        choice = choose(attempts)
+    return choice
 
 
 def with_all_tests(attempt: Attempt, report: SuiteReport) -> Attempt:

@@ -1,30 +1,24 @@
-"""From the configuration of a run to the policies and tools of the work on one instance."""
+"""From the configuration of a run to the tools of the work on one instance."""
 
 from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
+from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
 from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.workspace import Workspace
-from swe_retry.attempts.attempt import AttemptSetup, AttemptWork
 from swe_retry.attempts.checkouts import Checkouts
-from swe_retry.attempts.config import HistoryChoice, RunConfig
-from swe_retry.attempts.evidence.choice import choose_by_evidence
-from swe_retry.attempts.evidence.facts import stated_fit
-from swe_retry.attempts.evidence.gathering import EvidenceGathering
-from swe_retry.attempts.evidence.writers import ScriptWriters
-from swe_retry.attempts.fullsuite import Choose, FullSuitePolicy
-from swe_retry.attempts.history import Briefing
+from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.services import Services
-from swe_retry.attempts.stop import StopPolicy
 from swe_retry.core.processes import remove_tree
 from swe_retry.environments.base import (
     BrokenEnvironmentError,
@@ -33,12 +27,10 @@ from swe_retry.environments.base import (
     UnavailableError,
 )
 from swe_retry.instances.instance import Instance
-from swe_retry.llm.options import ModelChoice
-from swe_retry.record.evidence import BeliefFit, Evidence
-from swe_retry.record.records import Attempt
 from swe_retry.repositories.checkout import Checkout, make_checkout, make_spread
 from swe_retry.repositories.mirrors import Mirrors, add_submodules
 from swe_retry.runner.jobs import JobContext
+from swe_retry.runner.modelsource import Turn
 from swe_retry.runner.progress.state import WorkStep
 from swe_retry.testing.health import check_sample, note_problem
 from swe_retry.testing.lintcommand import make_linter
@@ -47,52 +39,60 @@ from swe_retry.testing.suite import RegressionTests
 
 
 @dataclass(frozen=True)
-class InstancePlan:
-    """How the work on one instance is done.
+class InstanceTools:
+    """What the attempts on an instance share.
 
     Attributes:
-        models: they alternate.
-        attempts: how many there are at most.
+        maps: maps of the base commit.
+        linter: checks edited files with the compiler of the instance's Python.
+        base: a checkout of the base commit; None where nothing needs one.
+        tests: None where no test can run.
+        untestable: why none can; empty where tests were not asked for.
     """
 
-    setup: AttemptSetup
-    models: tuple[ModelChoice, ...]
-    attempts: int
+    instance: Instance
+    services: Services
+    context: JobContext
     checkouts: Checkouts
-    history: HistoryChoice
-    stop_policy: StopPolicy
-    evidence: EvidenceGathering
-    full_suite: FullSuitePolicy
-    require_tests: bool
+    files: FileIndex
+    maps: RenderedMaps
+    linter: Linter
+    base: Checkout | None
+    tests: RegressionTests | None
+    untestable: str
 
-    def attempt(
-        self,
-        number: int,
-        checkout: Checkout,
-        briefing: Briefing,
-    ) -> AttemptWork:
-        """Return the work on an attempt."""
-        rounds, turn = divmod(number - 1, len(self.models))
-        try_ = rounds + 1
-        settings = self.setup.services.config.settings
-        return AttemptWork(
-            setup=self.setup,
-            number=number,
-            try_=try_,
-            choice=self.models[turn],
-            temperature=settings.models.temperature(try_),
-            checkout=checkout,
-            briefing=briefing,
+    @property
+    def max_attempts(self) -> int:
+        """How many attempts there are at most."""
+        candidates = self.services.candidates
+        if candidates is not None:
+            return len(candidates[self.instance.instance_id])
+        config = self.services.config
+        return len(config.models) * config.settings.models.tries
+
+    def draw_map(self, root: Path, turn: Turn) -> str:
+        """Return the map for a model of a checkout of the base commit."""
+        return self.maps.render(
+            root,
+            self.instance.problem_statement,
+            self.services.config.settings.builtin.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
         )
 
-    def chooser_for(self, evidence: Evidence | None) -> Choose:
-        """Return what chooses among attempts by their outcomes and by ``evidence``."""
-        return partial(
-            choose_by_evidence,
-            evidence=evidence,
-            fit=self.evidence.fit,
-            require_tests=self.require_tests,
-        )
+
+def conversation_setup(
+    config: RunConfig, instance: Instance, *, until_exhausted: bool = False
+) -> ConversationSetup:
+    """Return what a conversation about an instance begins with, and what it may use."""
+    builtin = config.settings.builtin
+    return replace(
+        harness_setup(),
+        limits=ConversationLimits(builtin.reflections, until_exhausted),
+        matching=builtin.matching,
+        on_failure=builtin.on_failed_edit,
+        image_urls=instance.image_urls,
+    )
 
 
 @contextmanager
@@ -109,26 +109,15 @@ def instance_folder(instance: Instance, context: JobContext) -> Iterator[Path]:
 
 @contextmanager
 def prepare(
-    instance: Instance,
-    services: Services,
-    context: JobContext,
-    folder: Path,
-    writers: ScriptWriters,
-    keep: Callable[[Attempt], None],
-    stop_fit: BeliefFit | None,
-) -> Iterator[InstancePlan]:
-    """Yield the plan for an instance, whose checkouts lie in ``folder``; stop its tests at the end.
+    instance: Instance, services: Services, context: JobContext, folder: Path
+) -> Iterator[InstanceTools]:
+    """Yield the tools for an instance, whose checkouts lie in ``folder``; end its tests later.
 
     Raises:
         LeakError, InfrastructureError: as ``make_checkout``.
         BrokenEnvironmentError: no test could judge, and calls of a model would be paid for.
     """
     config = services.config
-    settings = config.settings
-    choice = settings.choice
-    attempts = len(config.models) * settings.models.tries
-    if services.candidates is not None:
-        attempts = len(services.candidates[instance.instance_id])
     context.step(0, "", WorkStep.CHECKOUT)
     snapshot = snapshot_of(instance, services.mirrors, services.snapshots)
     base = None
@@ -136,61 +125,18 @@ def prepare(
         base = make_checkout(snapshot, folder / "base")
     with _open_tests(instance, services, context, base) as (tests, untestable):
         session = tests.session if tests else None
-        stated = stated_fit(choice.right)
-        evidence = EvidenceGathering(
+        yield InstanceTools(
             instance=instance,
-            base=base if config.compares_candidates else None,
-            tests=tests if config.by_evidence else None,
-            ask=writers.ask,
-            models=len(config.models),
-            choice=choice,
-            fit=stated,
-            stop_fit=stop_fit or stated,
-            cache=context.worker.cache / "scripts",
-            log=context.log,
+            services=services,
+            context=context,
+            checkouts=Checkouts(snapshot, folder),
+            files=FileIndex.of(snapshot.blobs, snapshot.submodules),
+            maps=RenderedMaps(snapshot.blobs, services.tags),
+            linter=make_linter(instance, session, context.worker.warn_once),
+            base=base,
+            tests=tests,
+            untestable=untestable,
         )
-        checkouts = Checkouts(snapshot, folder)
-        yield InstancePlan(
-            setup=AttemptSetup(
-                instance=instance,
-                services=services,
-                context=context,
-                checkouts=checkouts,
-                files=FileIndex.of(snapshot.blobs),
-                maps=RenderedMaps(snapshot.blobs, services.tags),
-                linter=make_linter(instance, session, context.worker.warn_once),
-                tests=tests,
-                limits=_limits(config),
-                keep=keep,
-                untestable=untestable,
-            ),
-            models=config.models,
-            attempts=attempts,
-            checkouts=checkouts,
-            history=choice.history,
-            stop_policy=StopPolicy(
-                choice.stop,
-                config.requires_tests,
-                choice.sure,
-                evidence.greatest_weight,
-            ),
-            evidence=evidence,
-            full_suite=FullSuitePolicy(
-                base=base,
-                tests=tests if config.full_suite else None,
-                context=context,
-            ),
-            require_tests=config.requires_tests,
-        )
-
-
-def _limits(config: RunConfig) -> ConversationLimits:
-    # Without an environment a replay goes on to its end: what tests said is not there again.
-    replayed = config.settings.calls.replay is not None
-    untested = config.environment is EnvironmentKind.NONE
-    until_exhausted = replayed and untested
-    reflections = config.settings.builtin.reflections
-    return ConversationLimits(reflections, until_exhausted=until_exhausted)
 
 
 @contextmanager

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from swe_retry.attempts.policy import StopRule
 from swe_retry.record.records import Attempt, AttemptStatus
@@ -53,30 +52,3 @@ def budget_ended(attempts: Sequence[Attempt], models: int) -> bool:
     if len(last) < models:
         return False
     return all(attempt.status is AttemptStatus.BUDGET for attempt in last)
-
-
-@dataclass(frozen=True)
-class StopPolicy:
-    """When an instance has enough attempts.
-
-    Attributes:
-        weigh: the greatest weight of a class of the attempts so far.
-    """
-
-    rule: StopRule
-    require_tests: bool
-    sure: float
-    weigh: Callable[[Sequence[Attempt]], float]
-
-    def reason(self, attempts: Sequence[Attempt]) -> str:
-        """Return why no further attempt is to be made; empty to go on."""
-        greatest = 0.0
-        if self.rule is StopRule.SURE and attempts:
-            greatest = self.weigh(attempts)
-        return stop_reason(
-            attempts,
-            self.rule,
-            require_tests=self.require_tests,
-            sure=self.sure,
-            greatest=greatest,
-        )

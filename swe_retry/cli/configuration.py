@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from swe_retry.agent.agents import is_command
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.named import AGENTS
 from swe_retry.attempts.config import RunConfig, RunSettings
-from swe_retry.attempts.options import Options
-from swe_retry.core.settings import chosen_settings
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.choice import default_environment
 from swe_retry.llm.model_settings import load_settings
@@ -20,8 +20,8 @@ def make_configuration(
     *,
     redo: str = "",
     dry_run: bool = False,
-    as_json: bool = False,
-) -> tuple[RunConfig, Options]:
+    prints_json: bool = False,
+) -> RunConfig:
     """Return what the settings mean here.
 
     Args:
@@ -29,7 +29,7 @@ def make_configuration(
         environment: runs the tests; None for that of the settings.
         redo: ids and statuses of what is done again.
         dry_run: nothing is started, and no server is waited for that loads its model.
-        as_json: the result is printed as JSON.
+        prints_json: the result is printed as JSON.
     """
     calls = settings.calls
     redact_address(calls.api_base)
@@ -47,16 +47,5 @@ def make_configuration(
         models = ask_servers(models, calls, wait=not dry_run)
     if environment is None:
         environment = settings.tests.environment or default_environment()
-    config = RunConfig(settings, models, environment, settings.folders.run)
-    options = Options.of(
-        settings,
-        config.called_models,
-        book=book,
-        dataset=settings.instances.dataset,
-        repos=settings.folders.repos,
-        recorded=chosen_settings(settings),
-        redo=redo,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
-    return config, options
+    config = RunConfig.of(settings, models, book, environment)
+    return replace(config, redo=redo, dry_run=dry_run, prints_json=prints_json)

@@ -21,7 +21,6 @@ from swe_retry.attempts.benchmark import (
     used_images,
 )
 from swe_retry.attempts.config import ModelChoice, RunConfig
-from swe_retry.attempts.options import Options
 from swe_retry.attempts.policy import StopRule
 from swe_retry.cli.likely import (
     ASSUMPTION,
@@ -39,7 +38,7 @@ from swe_retry.environments.docker.images import missing_images
 from swe_retry.instances.instance import Instance
 from swe_retry.instances.split import has_test_lists
 from swe_retry.llm.chat import estimate_tokens
-from swe_retry.llm.prices import Price, cheapest_price, cost_bound
+from swe_retry.llm.prices import cheapest_price, cost_bound
 from swe_retry.llm.registry import Endpoint, ending_models
 from swe_retry.record.description import RecordedConfig
 from swe_retry.record.manifest import recorded_differences
@@ -67,7 +66,7 @@ def forecast_run(benchmark: InstanceBenchmark) -> int:
     todo = [i for i in benchmark.selected if i.instance_id in names]
     differences = recorded_differences(benchmark.store, benchmark.deciding())
     forecast = make_forecast(benchmark, todo, differences)
-    if benchmark.options.as_json:
+    if benchmark.config.prints_json:
         forecast |= {
             "selected": len(benchmark.selected),
             "done": len(plan.done),
@@ -80,7 +79,7 @@ def forecast_run(benchmark: InstanceBenchmark) -> int:
         text = render_text(_TEMPLATE, *functions, today=today, **forecast)
         for line in (*notes, *text.splitlines()):
             benchmark.say(line)
-    if differences or any(_refusals(benchmark.config, benchmark.options)):
+    if differences or any(_refusals(benchmark.config)):
         return 2
     return 0
 
@@ -92,7 +91,6 @@ def make_forecast(
 ) -> dict[str, Any]:
     """Return what a run would do as ``--dry-run --format json`` shows it; None is unknown."""
     config = benchmark.config
-    options = benchmark.options
     settings = config.settings
     attempts = len(config.models) * settings.models.tries
     # Of an attempt, then of all.
@@ -104,16 +102,16 @@ def make_forecast(
         calls = len(todo) * (conversations * calls + _script_calls(config))
     elif calls:
         calls = 0
-    lower, upper = cost_bounds(config, options.money, todo)
+    lower, upper = cost_bounds(config, todo)
     likely, basis = _likely_cost(benchmark, len(todo), (lower, upper))
-    cache = options.cache
+    cache = config.cache
     while not cache.exists():
         cache = cache.parent
     return {
         "run": config.run_name,
         "folder": str(benchmark.store.folder),
         "models": _model_names(config, todo),
-        "server": list(assumptions(config, options)),
+        "server": list(assumptions(config)),
         "todo": [instance.instance_id for instance in todo],
         "attempts": attempts,
         "calls": calls,
@@ -121,14 +119,14 @@ def make_forecast(
         "likely": likely,
         "likely_basis": basis,
         "upper": upper,
-        "budget": options.money.limits.usd,
+        "budget": config.money.limits.usd,
         "environment": config.environment.value,
         "tests": settings.tests.which.value,
         "agent_timeout": settings.agent.timeout,
         "ending": ending_models(model.name for model in config.live_models),
         "without_tests": _without_tests(benchmark, todo),
         "untestable": find_untestable(config, cache, todo),
-        "missing": list(dict.fromkeys(_missing(config, options, todo))),
+        "missing": list(dict.fromkeys(_missing(config, todo))),
         "hides_packages": config.outside_agent and config.agent_sandbox is not None,
         "differences": list(differences),
         "cache": str(cache),
@@ -166,7 +164,7 @@ Bounds = tuple[Decimal | None, Decimal | None]
 """The least and the most dollars; None if unknown."""
 
 
-def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) -> Bounds:
+def cost_bounds(config: RunConfig, todo: Sequence[Instance]) -> Bounds:
     """Return the least and the most dollars that a run over ``todo`` can cost.
 
     The least: one request of the first model for each instance, with its instructions and the
@@ -175,13 +173,13 @@ def cost_bounds(config: RunConfig, money: Spending, todo: Sequence[Instance]) ->
     knows, and models without a price or a window, make it None.
     """
     if config.outside_agent:
-        limit = _limit(money, len(todo))
+        limit = _limit(config.money, len(todo))
         if limit is None or not (config.has_gateway and config.calls_models):
             return None, None
         return Decimal(), limit
     if not config.calls_models or not todo:
         return Decimal(), Decimal()
-    return _lower_bound(config, money, todo), _upper_bound(config, money, len(todo))
+    return _lower_bound(config, todo), _upper_bound(config, len(todo))
 
 
 def _limit(money: Spending, instances: int) -> Decimal | None:
@@ -194,13 +192,9 @@ def _limit(money: Spending, instances: int) -> Decimal | None:
     return min(limits, default=None)
 
 
-def _lower_bound(
-    config: RunConfig,
-    money: Spending,
-    todo: Sequence[Instance],
-) -> Decimal | None:
+def _lower_bound(config: RunConfig, todo: Sequence[Instance]) -> Decimal | None:
     model = config.called_models[0]
-    price = money.prices.get(model.name) or cheapest_price(model.name)
+    price = config.money.prices.get(model.name) or cheapest_price(model.name)
     if price is None:
         return None
     rules = get_format(model.edit_format).instructions("```")
@@ -226,7 +220,7 @@ def _likely_cost(
     recorded = recorded_attempts(runs, set(labels))
     turns = []
     for model, label in zip(config.models, labels, strict=True):
-        price = benchmark.options.money.prices.get(model.name)
+        price = benchmark.config.money.prices.get(model.name)
         price = price or cheapest_price(model.name)
         expected = expect_attempt(recorded.get(label, ()), price)
         if expected is None:
@@ -251,11 +245,11 @@ def _script_calls(config: RunConfig) -> int:
     return choice.scripts + choice.rounds
 
 
-def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal | None:
-    limit = _limit(money, instances)
+def _upper_bound(config: RunConfig, instances: int) -> Decimal | None:
+    limit = _limit(config.money, instances)
     costs = []
     for model in config.called_models:
-        cost = _cost_of_call(model, config, money.prices.get(model.name))
+        cost = _cost_of_call(model, config)
         if cost is None:
             return limit
         costs.append(cost)
@@ -268,38 +262,34 @@ def _upper_bound(config: RunConfig, money: Spending, instances: int) -> Decimal 
     return min(dollars, limit)
 
 
-def _cost_of_call(
-    model: ModelChoice,
-    config: RunConfig,
-    price: Price | None,
-) -> Decimal | None:
+def _cost_of_call(model: ModelChoice, config: RunConfig) -> Decimal | None:
     """Return the dollars of a full window and the longest reply; None if they are unknown."""
     endpoint = Endpoint(model.name, config.settings.calls.api_base)
     info = endpoint.complete_settings(model.settings_at_server)
     output = config.settings.models.max_output_tokens or info.max_output
+    price = config.money.prices.get(model.name)
     return cost_bound(model.name, price, info.context, output, info.context)
 
 
 def _missing(
     config: RunConfig,
-    options: Options,
     todo: Sequence[Instance],
 ) -> Iterator[str]:
     """Yield what the run lacks: an agent, keys, prices, mirrors, an engine, images."""
-    yield from _refusals(config, options)
-    yield from _missing_mirrors(todo, make_mirrors(options))
+    yield from _refusals(config)
+    yield from _missing_mirrors(todo, make_mirrors(config))
     yield from _missing_engine(config, todo)
 
 
-def _refusals(config: RunConfig, options: Options) -> Iterator[str]:
+def _refusals(config: RunConfig) -> Iterator[str]:
     """Yield what the run would be refused for."""
     try:
-        agent_of(config, options.cache)
+        agent_of(config, config.cache)
     except UserError as error:
         yield str(error)
     yield from _missing_keys(config)
     try:
-        check_known_models(config, options.money)
+        check_known_models(config)
     except UserError as error:
         yield str(error)
 

@@ -45,15 +45,15 @@ def check(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int
     from swe_retry.own.solve import check_base
 
     run = prepare(settings, line.chosen, Issue(text="check", title=""))
-    config, options = make_configuration(settings, run.environment, dry_run=True)
-    if check_base(run, *run.configure(config, options), print):
+    config = make_configuration(settings, run.environment, dry_run=True)
+    if check_base(run, run.configure(config), print):
         return 0
     return NOTHING_TO_TEST
 
 
 def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:
     """Print how far a run is; start nothing."""
-    from swe_retry.attempts import RESULTS
+    from swe_retry.attempts.choose import RESULTS
     from swe_retry.record.store import RunStore
     from swe_retry.runner.housekeeping import status_command
 
@@ -169,5 +169,5 @@ def try_once(
     from swe_retry.cli.configuration import make_configuration
     from swe_retry.cli.trial import try_agent
 
-    config, options = make_configuration(settings, EnvironmentKind.NONE)
-    return try_agent(config, options, print)
+    config = make_configuration(settings, EnvironmentKind.NONE)
+    return try_agent(config, print)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from swe_retry.attempts.config import RunConfig
-from swe_retry.attempts.options import Options
 from swe_retry.cli.forecast import forecast_run
 from swe_retry.cli.start import check_run
 from swe_retry.core.plaintext import Say, say_aside
@@ -15,15 +14,15 @@ from swe_retry.runner.signals import INTERRUPTED
 NOTHING_TO_TEST = 3
 
 
-def run_own(run: OwnRun, config: RunConfig, options: Options, say: Say) -> int:
+def run_own(run: OwnRun, config: RunConfig, say: Say) -> int:
     """Measure the base, make the attempts and hand the result over; return the exit code."""
-    config, options = run.configure(config, options)
+    config = run.configure(config)
     note = say
-    if options.as_json:
+    if config.prints_json:
         note = say_aside
-    announce(run, note, dry_run=options.dry_run)
-    benchmark = check_run(config, options, say)
-    if options.dry_run:
+    announce(run, note, dry_run=config.dry_run)
+    benchmark = check_run(config, say)
+    if config.dry_run:
         return forecast_run(benchmark)
     result = solve(run, benchmark, note)
     if result is None:
@@ -33,7 +32,7 @@ def run_own(run: OwnRun, config: RunConfig, options: Options, say: Say) -> int:
     is_untested = result.outcome is OwnOutcome.UNTESTED and requires_tests
     if is_untested or result.outcome is OwnOutcome.NOTHING_TO_TEST:
         code = NOTHING_TO_TEST
-    if options.as_json:
+    if config.prints_json:
         branch = ""
         if result.patch and (result.plausible or run.project.least_bad):
             branch = run.project.branch

@@ -289,8 +289,8 @@ def select(
     from swe_retry.cli.configuration import make_configuration
     from swe_retry.study.select import select_command
 
-    config, options = make_configuration(settings)
-    return select_command(runs, config, options, print)
+    config = make_configuration(settings)
+    return select_command(runs, config, print)
 
 
 def _recorded_dataset(runs: Sequence[Path]) -> Layer:

@@ -113,14 +113,14 @@ def run(
         environment = own_run.environment
     else:
         _check_project(line.options)
-    config, options = make_configuration(
-        settings, environment, redo=redo, dry_run=dry_run, as_json=format == "json"
+    config = make_configuration(
+        settings, environment, redo=redo, dry_run=dry_run, prints_json=format == "json"
     )
     if own_run:
         from swe_retry.cli.own import run_own
 
-        return run_own(own_run, config, options, print)
-    benchmark = check_run(config, options, print)
+        return run_own(own_run, config, print)
+    benchmark = check_run(config, print)
     if dry_run:
         return forecast_run(benchmark)
     return start_run(benchmark)

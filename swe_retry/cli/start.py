@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from swe_retry.attempts.benchmark import InstanceBenchmark, agent_of, tracing_of
 from swe_retry.attempts.config import RunConfig, validate_config
-from swe_retry.attempts.options import Options
 from swe_retry.core.plaintext import Say, quantity
 from swe_retry.core.redaction import Redactor
 from swe_retry.instances.dataset import load_dataset, needs_hub
@@ -20,48 +19,42 @@ from swe_retry.runner.checks import check_folders, check_models
 from swe_retry.runner.modelsource import recorded_label, recorded_of, replay_folder
 
 
-def check_run(config: RunConfig, options: Options, say: Say) -> InstanceBenchmark:
+def check_run(config: RunConfig, say: Say) -> InstanceBenchmark:
     """Return the run, after all checks that need neither set-up nor a model."""
     config = validate_config(config)
     replay = config.settings.calls.replay
     if replay:
         config = replace(config, label=recorded_label(replay_folder(replay)))
-    if not options.dry_run:
+    if not config.dry_run:
         # A wrong name and a missing key are reported before a dataset is fetched.
-        agent_of(config, options.cache)
-        if needs_hub(options.dataset):
-            check_models(config, options.money)
+        agent_of(config, config.cache)
+        if needs_hub(config.dataset):
+            check_models(config)
     tracing_of(config)
-    benchmark = _select_instances(config, options, say)
-    check_folders(options)
-    if not options.dry_run:
-        check_models(config, options.money)
+    benchmark = _select_instances(config, say)
+    check_folders(config)
+    if not config.dry_run:
+        check_models(config)
     return benchmark
 
 
 def _select_instances(
     config: RunConfig,
-    options: Options,
     say: Say,
 ) -> InstanceBenchmark:
     """Return the run of the instances that the settings select."""
     note = say
-    if options.dry_run and options.as_json:
+    if config.dry_run and config.prints_json:
         note = _ignore
-    settings = options.settings.instances
-    dataset = load_dataset(options.dataset, settings.split, settings.config)
+    settings = config.settings.instances
+    dataset = load_dataset(config.dataset, settings.split, settings.config)
     instances = created_between(dataset.instances(), settings.since, settings.until)
-    selected = _with_recording(
-        config,
-        options,
-        settings.select(instances),
-        note,
-    )
+    selected = _with_recording(config, settings.select(instances), note)
     ids = [instance.instance_id for instance in selected]
     left_out = left_out_instances(settings.only_valid, ids, note)
     valid = [i for i in selected if i.instance_id not in left_out]
-    store = RunStore(options.out, config.run_name, Redactor.of_environment(os.environ))
-    return InstanceBenchmark(config, options, store, say, dataset, valid, left_out)
+    store = RunStore(config.out, config.run_name, Redactor.of_environment(os.environ))
+    return InstanceBenchmark(config, store, say, dataset, valid, left_out)
 
 
 def _ignore(line: str) -> None:
@@ -70,7 +63,6 @@ def _ignore(line: str) -> None:
 
 def _with_recording(
     config: RunConfig,
-    options: Options,
     selected: Sequence[Instance],
     note: Say,
 ) -> Sequence[Instance]:
@@ -80,7 +72,7 @@ def _with_recording(
         return selected
     folder = replay_folder(replay)
     names = recorded_of(folder, [instance.instance_id for instance in selected])
-    if options.settings.instances.ids:
+    if config.settings.instances.ids:
         return selected
     recorded = [instance for instance in selected if instance.instance_id in names]
     left_out = len(selected) - len(recorded)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.protocol import AgentResult, OpenHost, Task
 from swe_retry.agent.repomap.rendered import RenderedMaps
 from swe_retry.agent.repomap.scanning.store import TagStore
-from swe_retry.attempts import make_task
-from swe_retry.attempts.benchmark import agent_of, make_mirrors
+from swe_retry.agent.surroundings import Transcript
+from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, validate_config
-from swe_retry.attempts.options import Options
+from swe_retry.attempts.prepare import conversation_setup
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.money import in_words, total
 from swe_retry.core.plaintext import Say, visible
@@ -27,6 +27,7 @@ from swe_retry.llm.gate import OpenGate
 from swe_retry.record.patches import submittable_patch
 from swe_retry.repositories.checkout import Checkout, make_checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
+from swe_retry.repositories.mirrors import mirrors_of
 from swe_retry.repositories.patches import take_patch
 from swe_retry.runner.checks import check_models
 from swe_retry.runner.modelsource import LiveModels
@@ -35,20 +36,20 @@ from swe_retry.testing.project import snapshot_of
 _INSTANCE = "demo__textkit-1"
 
 
-def try_agent(config: RunConfig, options: Options, say: Say) -> int:
+def try_agent(config: RunConfig, say: Say) -> int:
     """Run the agent of ``config`` on one demo instance and say how it ended; return the exit code.
 
     Nothing is tested, and nothing is written but to a folder that is removed.
     """
     config = validate_config(config)
-    agent = agent_of(config, options.cache)
-    check_models(config, options.money)
+    agent = agent_of(config, config.cache)
+    check_models(config)
     instances = load_dataset("demo", "test").instances()
     by_id = {instance.instance_id: instance for instance in instances}
     instance = by_id[_INSTANCE]
-    mirrors = make_mirrors(replace(options, dataset="demo"))
-    snapshot = snapshot_of(instance, mirrors, options.cache / "snapshots")
-    models = LiveModels(config, options.retries, say, options.money.prices)
+    mirrors = mirrors_of("demo", config.cache, None, config.bundled)
+    snapshot = snapshot_of(instance, mirrors, config.cache / "snapshots")
+    models = LiveModels(config, say)
     temperature = config.settings.models.temperature(1)
     turn = models.turn(
         _INSTANCE,
@@ -57,14 +58,34 @@ def try_agent(config: RunConfig, options: Options, say: Say) -> int:
         temperature,
         OpenGate(),
     )
-    maps = RenderedMaps(snapshot.blobs, TagStore(options.cache / "tags.sqlite"))
-    files = FileIndex.of(snapshot.blobs)
+    maps = RenderedMaps(snapshot.blobs, TagStore(config.cache / "tags.sqlite"))
+    files = FileIndex.of(snapshot.blobs, snapshot.submodules)
     folder = Path(tempfile.mkdtemp())
     try:
         checkout = make_checkout(snapshot, folder / "checkout")
         log: list[str] = []
-        task = make_task(config, instance, checkout, turn, files, maps)
-        task = replace(task, log=log.append)
+        draw_map = partial(
+            maps.render,
+            checkout.root,
+            instance.problem_statement,
+            config.settings.builtin.map_tokens,
+            count=turn.model.count,
+            counter=turn.counter,
+        )
+        task = Task(
+            root=checkout.root,
+            message=instance.problem_statement,
+            files=files,
+            model=turn.model,
+            architect=turn.architect,
+            model_name=turn.name,
+            edit_format=turn.edit_format,
+            temperature=temperature,
+            transcript=Transcript(),
+            log=log.append,
+            setup=conversation_setup(config, instance),
+            host=OpenHost(draw_map),
+        )
         started = time.monotonic()
         try:
             result = agent.work(task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from swe_retry.attempts import transcript
+from swe_retry.attempts.transcript import transcript
 from swe_retry.core.atomic import write_json_atomic, write_text_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.core.hashing import sha256_of

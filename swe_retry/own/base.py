@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from swe_retry.attempts import start_tests
 from swe_retry.attempts.benchmark import make_mirrors
 from swe_retry.attempts.config import RunConfig
-from swe_retry.attempts.options import Options
+from swe_retry.attempts.prepare import start_tests
 from swe_retry.core.plaintext import Say, one_line, visible
 from swe_retry.environments.base import (
     Session,
@@ -39,7 +38,6 @@ _MAX_LINES = 12
 
 def measure_base(
     config: RunConfig,
-    options: Options,
     instance: Instance,
     note: Say,
     *,
@@ -51,11 +49,11 @@ def measure_base(
     """
     if not config.runs_tests:
         return Before("tests are not run (tests.which=none or --environment none)")
-    cache = options.cache
-    key = run_key(RunStore(options.out, config.run_name).folder)
+    cache = config.cache
+    key = run_key(RunStore(config.out, config.run_name).folder)
     with tempfile.TemporaryDirectory() as folder, marked_children(key):
         try:
-            mirrors = make_mirrors(options)
+            mirrors = make_mirrors(config)
             snapshot = snapshot_of(instance, mirrors, cache / "snapshots")
             base = make_checkout(snapshot, Path(folder) / "base")
             environment = make_environment(

@@ -16,13 +16,13 @@ from pathlib import Path, PurePosixPath
 from rich.console import Console
 from rich.syntax import Syntax
 
-from swe_retry.attempts import attempts_table, patch_block
 from swe_retry.attempts.own_settings import (
     PATCH,
     PATCH_HEADING,
     SUMMARY,
     ProjectSettings,
 )
+from swe_retry.attempts.transcript import attempts_table, patch_block
 from swe_retry.core.address import without_logins
 from swe_retry.core.atomic import write_bytes_atomic, write_text_atomic
 from swe_retry.core.money import as_text, in_words, range_words

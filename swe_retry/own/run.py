@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swe_retry.attempts.config import RunConfig, RunSettings
-from swe_retry.attempts.options import Options
 from swe_retry.attempts.own_settings import ProjectSettings
 from swe_retry.core.address import without_logins
 from swe_retry.core.atomic import write_json_atomic
@@ -81,20 +80,16 @@ class OwnRun:
             repo = str(self.repository.project_root or self.repository.repo.git_dir)
         return {"repo": repo, "issue": issue}
 
-    def configure(
-        self, config: RunConfig, options: Options
-    ) -> tuple[RunConfig, Options]:
-        """Return both with a name of the run, and with the data set of the one instance."""
-        if not config.run:
-            config = replace(config, run=f"{self.key}--{config.run_name}")
-        project = {**options.recorded["project"], **self.recorded_settings()}
-        options = replace(
-            options,
-            dataset=str(self.dataset),
-            repos=self.repository.mirrors,
-            recorded={**options.recorded, "project": project},
+    def configure(self, config: RunConfig) -> RunConfig:
+        """Return it with a name of the run, and with the data set of the one instance."""
+        recorded = self.recorded_settings()
+        project = config.settings.project.model_copy(update=recorded)
+        return replace(
+            config,
+            settings=config.settings.model_copy(update={"project": project}),
+            run=config.run or f"{self.key}--{config.run_name}",
+            own_dataset=self.dataset,
         )
-        return config, options
 
     def check_delivery(self) -> None:
         """Refuse what the result could not be written to."""

@@ -6,7 +6,6 @@ from decimal import Decimal
 
 from swe_retry.attempts.benchmark import InstanceBenchmark
 from swe_retry.attempts.config import RunConfig, validate_config
-from swe_retry.attempts.options import Options
 from swe_retry.core.plaintext import Say
 from swe_retry.own.base import measure_base
 from swe_retry.own.folders import hide
@@ -43,7 +42,7 @@ def solve(run: OwnRun, benchmark: InstanceBenchmark, note: Say) -> OwnResult | N
     check_start(benchmark)
     config = benchmark.config
     store = benchmark.store
-    before = measure_base(config, benchmark.options, run.instance, note)
+    before = measure_base(config, run.instance, note)
     for line in before.lines(_MAX_FAILING):
         note(line)
     if before.untested and config.requires_tests:
@@ -72,13 +71,13 @@ def solve(run: OwnRun, benchmark: InstanceBenchmark, note: Say) -> OwnResult | N
     return result
 
 
-def check_base(run: OwnRun, config: RunConfig, options: Options, say: Say) -> bool:
+def check_base(run: OwnRun, config: RunConfig, say: Say) -> bool:
     """Set up and run all tests at the base, show all output; return whether tests could judge."""
     config = validate_config(config)
     for line in run.describe():
         say(line)
     run.check_trust()
-    before = measure_base(config, options, run.instance, say, checks=True)
+    before = measure_base(config, run.instance, say, checks=True)
     for line in before.lines(_MAX_FAILING):
         say(line)
     return not before.untested

@@ -14,12 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from swe_retry.attempts import (
-    CandidateChoice,
-    choose_by_evidence,
-    finish_choice,
-    transcript,
-)
+from swe_retry.attempts.choose import CandidateChoice, finish_choice
+from swe_retry.attempts.evidence.choice import choose_by_evidence
+from swe_retry.attempts.transcript import transcript
 from swe_retry.core.errors import DamagedFileError, InfrastructureError, UserError
 from swe_retry.core.jsontypes import value_at
 from swe_retry.core.money import total

@@ -26,7 +26,7 @@ from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.coordinator import CallCoordinator
 from swe_retry.runner.calls.ledger import Ledger, replayed_lines, unsure
 from swe_retry.runner.jobs import Finished, Job, WorkerAccess, longest_first
-from swe_retry.runner.options import RunBasics, RunResources
+from swe_retry.runner.options import RunBasics
 from swe_retry.runner.progress.summary_json import (
     RunSummary,
     over_budget_words,
@@ -52,7 +52,6 @@ class Benchmark(ABC, Generic[V]):
     packages: ClassVar[tuple[str, ...]] = ()
 
     config: RunBasics
-    options: RunResources
     store: RunStore
     say: Say
     ledger: Ledger = field(init=False)
@@ -134,9 +133,9 @@ class Benchmark(ABC, Generic[V]):
 
     @property
     def redo(self) -> Redo | None:
-        if not self.options.redo:
+        if not self.config.redo:
             return None
-        return Redo.parse(self.options.redo, self.jobs, self.statuses)
+        return Redo.parse(self.config.redo, self.jobs, self.statuses)
 
     def select_jobs(self, say: Say) -> Plan:
         """Return what this start works on, and say how much it is; change nothing."""
@@ -147,7 +146,7 @@ class Benchmark(ABC, Generic[V]):
         chosen = select_redo(self.store, redo, keys)
         say(f"{self.selection} selected, {len(chosen)} to redo")
         rest = [key for key in keys if key not in chosen]
-        pending = plan(self.store, self.options.money.limits, rest)
+        pending = plan(self.store, self.config.money.limits, rest)
         return replace(pending, todo=tuple(chosen))
 
     def open(self) -> None:
@@ -161,7 +160,7 @@ class Benchmark(ABC, Generic[V]):
     def plan_work(self, say: Say) -> Plan:
         """Return what is to do, without what earlier runs have, and say how much it is."""
         keys = list(self.jobs)
-        every = plan(self.store, self.options.money.limits, keys)
+        every = plan(self.store, self.config.money.limits, keys)
         pending = every.without(self.done_elsewhere())
         skipped = len(every.todo) - len(pending.todo)
         before = ""

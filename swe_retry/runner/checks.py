@@ -18,7 +18,7 @@ from swe_retry.llm.prices import cheapest_price, cost_bound, dearest_price
 from swe_retry.llm.registry import Endpoint, map_entry
 from swe_retry.llm.servers import ServedModel
 from swe_retry.runner.envfile import where_keys_go
-from swe_retry.runner.options import RunBasics, RunResources
+from swe_retry.runner.options import RunBasics
 from swe_retry.runner.settings import Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
@@ -26,13 +26,13 @@ _MODES = ("chat", "responses", "completion")
 """Litellm's modes of models that answer conversations."""
 
 
-def check_folders(options: RunResources) -> None:
+def check_folders(config: RunBasics) -> None:
     """Check that a run can write its folders."""
-    for option, folder in (("--out", options.out), ("folders.cache", options.cache)):
+    for option, folder in (("--out", config.out), ("folders.cache", config.cache)):
         check_folder(option, folder)
 
 
-def check_models(config: RunBasics, money: Spending) -> None:
+def check_models(config: RunBasics) -> None:
     """Check every model of a run that calls them.
 
     Raises:
@@ -48,22 +48,23 @@ def check_models(config: RunBasics, money: Spending) -> None:
         raise UserError(
             f"API keys are missing: {', '.join(lacking)}; {where_keys_go()}"
         )
-    check_known_models(config, money)
+    check_known_models(config)
 
 
-def check_known_models(config: RunBasics, money: Spending) -> None:
+def check_known_models(config: RunBasics) -> None:
     """Check what is known of every model of a run that calls them, keys aside.
 
     Raises:
         UserError: naming the first thing that is missing, and the fix.
     """
     address = config.settings.calls.api_base
+    money = config.money
     _check_addresses(config)
     for model in config.live_models:
         if model.server:
             model.server.check()
         _check_tools(model, config)
-    _check_prices(config, money)
+    _check_prices(config)
     for model in config.live_models:
         endpoint = Endpoint(model.name, address)
         settings = endpoint.complete_settings(model.settings_at_server)
@@ -100,14 +101,13 @@ def key_variables(config: RunBasics) -> list[str]:
     return sorted(name for name in names if os.environ.get(name))
 
 
-def assumptions(config: RunBasics, options: RunResources) -> Iterator[str]:
+def assumptions(config: RunBasics) -> Iterator[str]:
     """Yield what the user's server states, and what litellm's map says of names on it."""
-    money = options.money
     address = config.settings.calls.api_base
     for text, server in {m.text: m.server for m in config.live_models}.items():
         if server and server != ServedModel(server.address):
             yield f"{text}: {server}"
-    if not options.settings.scale.workers and options.default_workers == 1:
+    if not config.settings.scale.workers and config.default_workers == 1:
         yield "one at a time, as the server states no more slots; --workers N changes it"
     if not address:
         return
@@ -115,7 +115,7 @@ def assumptions(config: RunBasics, options: RunResources) -> Iterator[str]:
         where = f"{model.text} at {recorded_address(address)}: assumed"
         price = cheapest_price(model.name)
         window = map_entry(model.name).get("max_input_tokens")
-        if price and model.name not in money.prices:
+        if price and model.name not in config.money.prices:
             into = in_words(price.input * 1_000_000, 2)
             out = in_words(price.output * 1_000_000, 2)
             yield (
@@ -155,7 +155,8 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
         raise UserError(f"{model.text} cannot call functions; use @diff or @whole")
 
 
-def _check_prices(config: RunBasics, money: Spending) -> None:
+def _check_prices(config: RunBasics) -> None:
+    money = config.money
     unpriced = {m.text: m.server for m in config.live_models if _is_unpriced(m, money)}
     if not unpriced:
         return

@@ -14,7 +14,7 @@ __all__ = ["Driver", "Engine", "make_engine"]
 
 def make_engine(driver: Driver) -> Engine:
     """Return the engine that ``scale.ray`` chooses."""
-    scale = driver.benchmark.options.settings.scale
+    scale = driver.benchmark.config.settings.scale
     if not scale.ray:
         return ThreadEngine.of(driver)
     if find_spec("ray") is None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
-import traceback
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Generic, Protocol, TypeVar
 
-from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.plaintext import Say
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.record.keys import is_safe_key
@@ -155,32 +152,6 @@ class Job(Protocol):
 
     def start(self, services: Any, context: JobContext) -> JobWork[Any]:  # noqa: ANN401
         """Return the work; ``services`` is what ``Benchmark.services`` built in this process."""
-
-
-def work_on(
-    job: Job,
-    services: Any,  # noqa: ANN401
-    context: JobContext,
-) -> Finished[Any]:
-    """Work on a job; only what the user has to fix leaves it as an exception."""
-    started = time.monotonic()
-    work = job.start(services, context)
-    try:
-        end = work.run()
-    except UserError:
-        raise
-    except StoppedError as error:
-        end = End(InstanceStatus.INTERRUPTED, str(error))
-    except (InfrastructureError, OSError) as error:
-        context.log.error("%s", traceback.format_exc())
-        end = End(InstanceStatus.INFRA_ERROR, f"infrastructure failed: {error}")
-    except Exception as error:  # a fault of the harness must not end the others
-        context.log.error("%s", traceback.format_exc())
-        end = End(InstanceStatus.ERROR, f"the harness failed: {error!r}")
-    context.log.info("%s: %s", end.status, end.reason)
-    attempts = tuple(work.attempts(end))
-    seconds = time.monotonic() - started
-    return Finished(job.key, end, attempts, seconds)
 
 
 def longest_first(jobs: Sequence[J], seconds: Mapping[str, float]) -> list[J]:

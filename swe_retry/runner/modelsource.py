@@ -19,8 +19,6 @@ from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import Gate
 from swe_retry.llm.model_settings import our_settings
 from swe_retry.llm.options import ModelChoice, Sampling
-from swe_retry.llm.prices import Price
-from swe_retry.llm.provider_errors import RetryPolicy
 from swe_retry.llm.registry import resolve_model
 from swe_retry.llm.replay import RecordedGate, ReplayModel
 from swe_retry.llm.tokens import ESTIMATE, count_tokens, counter_name
@@ -89,9 +87,7 @@ class LiveModels:
     """Models that providers serve."""
 
     config: RunBasics
-    retries: RetryPolicy
     warn_once: Say
-    prices: Mapping[str, Price]
 
     def turn(
         self,
@@ -151,9 +147,9 @@ class LiveModels:
             api_base=settings.calls.api_base,
             settings=choice.settings_at_server,
             sampling=sampling or Sampling(),
-            retries=self.retries,
+            retries=self.config.retries,
             warn_once=self.warn_once,
-            price=self.prices.get(choice.name),
+            price=self.config.money.prices.get(choice.name),
             gate=gate,
         )
 

@@ -1,4 +1,4 @@
-"""What a run works with: its configuration, and the options that decide no result."""
+"""A run while it lives, and how its models are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from swe_retry.agent.formats import format_names
 from swe_retry.agent.prompts import prompts_hash
@@ -41,17 +41,50 @@ _PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
 @dataclass(frozen=True)
 class RunBasics:
-    """The configuration of every run: its settings, and what they mean here.
+    """A run while it lives: its settings, and what they mean here.
 
     Attributes:
         environment: runs the tests.
         run: the folder under ``predictions/``; made of the models' names when empty.
+        money: what the run may spend.
+        book: the settings of models.
+        redo: ids and statuses of what is done again.
+        prints_json: the result is printed as JSON.
     """
 
     settings: CommonSettings = field(default_factory=CommonSettings)
     models: tuple[ModelChoice, ...] = ()
     environment: EnvironmentKind = EnvironmentKind.NONE
     run: str = ""
+    money: Spending = field(default_factory=Spending)
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    rates: Rates = field(default_factory=Rates)
+    book: SettingsBook = field(default_factory=our_settings)
+    redo: str = ""
+    prints_json: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: CommonSettings,
+        models: tuple[ModelChoice, ...],
+        book: SettingsBook,
+        environment: EnvironmentKind = EnvironmentKind.NONE,
+    ) -> Self:
+        """Return the run that the settings mean for these models."""
+        config = cls(settings, models, environment, settings.folders.run, book=book)
+        resolve = names_of(config.called_models)
+        money = Spending.of(settings.budget, resolve)
+        free = {}
+        for model in config.called_models:
+            if model.server and model.server.is_free:
+                free[model.name] = FREE
+        return replace(
+            config,
+            money=replace(money, prices=free | dict(money.prices)),
+            retries=RetryPolicy(attempts=1 + settings.calls.retries),
+            rates=make_rates(settings.calls, resolve),
+        )
 
     @property
     @abstractmethod
@@ -113,57 +146,19 @@ class RunBasics:
         """Whether calls of models pass through the harness."""
         return self.settings.calls.replay is None
 
-
-@dataclass(frozen=True)
-class RunResources:
-    """What a run is told that decides no result.
-
-    Attributes:
-        book: the settings of models.
-        redo: ids and statuses of what is done again.
-        as_json: the result is printed as JSON.
-        default_workers: how many work at once where no setting says it.
-    """
-
-    settings: CommonSettings = field(default_factory=CommonSettings)
-    retries: RetryPolicy = field(default_factory=RetryPolicy)
-    rates: Rates = field(default_factory=Rates)
-    money: Spending = field(default_factory=Spending)
-    book: SettingsBook = field(default_factory=our_settings)
-    redo: str = ""
-    as_json: bool = False
-    default_workers: int = _WORKERS
+    @property
+    def default_workers(self) -> int:
+        """How many jobs are worked on at once where no setting says it."""
+        slots = []
+        for model in self.called_models:
+            if model.server and model.server.kind:
+                slots.append(model.server.slots or 1)
+        return min(slots, default=_WORKERS)
 
     @property
     def workers(self) -> int:
-        """How many instances are worked on at once."""
+        """How many jobs are worked on at once."""
         return self.settings.scale.workers or self.default_workers
-
-    @classmethod
-    def of(
-        cls,
-        settings: CommonSettings,
-        models: Sequence[ModelChoice],
-        **fields: Any,  # noqa: ANN401
-    ) -> Self:
-        """Return what the settings mean for these models; ``fields`` are no settings."""
-        resolve = names_of(models)
-        money = Spending.of(settings.budget, resolve)
-        free = {}
-        slots = []
-        for model in models:
-            if model.server and model.server.is_free:
-                free[model.name] = FREE
-            if model.server and model.server.kind:
-                slots.append(model.server.slots or 1)
-        return cls(
-            settings=settings,
-            retries=RetryPolicy(attempts=1 + settings.calls.retries),
-            rates=make_rates(settings.calls, resolve),
-            money=replace(money, prices=free | dict(money.prices)),
-            default_workers=min(slots, default=_WORKERS),
-            **fields,
-        )
 
     @property
     def out(self) -> Path:
@@ -176,7 +171,7 @@ class RunResources:
         return self.settings.folders.cache
 
     def with_cache(self, cache: Path) -> Self:
-        """Return the options of a worker whose machine has another cache folder."""
+        """Return the run on a worker whose machine has another cache folder."""
         folders = self.settings.folders.model_copy(update={"cache": cache})
         settings = self.settings.model_copy(update={"folders": folders})
         return replace(self, settings=settings)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -57,7 +57,7 @@ from swe_retry.runner.engines import Driver, Engine, make_engine
 from swe_retry.runner.housekeeping import held_run
 from swe_retry.runner.jobs import End, Finished, Job, check_keys
 from swe_retry.runner.leftovers import clean, marked_children, run_key
-from swe_retry.runner.options import RunBasics, RunResources
+from swe_retry.runner.options import RunBasics
 from swe_retry.runner.progress.display import Display, make_display, stream_of
 from swe_retry.runner.progress.state import ProgressState
 from swe_retry.runner.progress.summary_json import RunSummary
@@ -143,65 +143,91 @@ def check_start(benchmark: Benchmark[Any]) -> None:
 def start_run(benchmark: Benchmark[Any]) -> int:
     """Work on a run until its jobs are done, say how it ended, and return the exit code."""
     store = benchmark.store
-    options = benchmark.options
-    say = benchmark.say
+    cache = benchmark.config.cache
     check_remains(store)
-    with held_run(store, options.cache, say, containers=benchmark.containers):
-        summary = benchmark.review(RunSession(benchmark).run())
-    for line in [summary.text()] if options.as_json else benchmark.conclusion(summary):
-        say(line)
+    with held_run(store, cache, benchmark.say, containers=benchmark.containers):
+        with _work_place(benchmark) as (stop, log, lines):
+            session = RunSession.open(benchmark, stop, log, lines)
+            with session.working():
+                jobs = benchmark.order(session.jobs, session.timings.load())
+                for finished in session.engine.run(jobs, session.may_start):
+                    session.take(finished)
+        summary = benchmark.review(session.summary)
+    conclusion = benchmark.conclusion(summary)
+    if benchmark.config.prints_json:
+        conclusion = iter([summary.text()])
+    for line in conclusion:
+        benchmark.say(line)
     return summary.exit_code
 
 
-@dataclass(frozen=True)
+@contextmanager
+def _work_place(
+    benchmark: Benchmark[Any],
+) -> Iterator[tuple[Shutdown, logging.Logger, LoggedLines]]:
+    """Prepare this process for work on a run, and remove at the end what its jobs leave."""
+    prepare_process()
+    stop = Shutdown()
+    store = benchmark.store
+
+    def remove_leftovers() -> None:
+        clean(store, benchmark.config.cache, containers=benchmark.containers)
+
+    try:
+        with (
+            marked_children(run_key(store.folder)),
+            run_log(store.log_file, store.redact) as log,
+        ):
+            lines = LoggedLines(benchmark.say, log.info)
+            for line in set_damage_aside(store):
+                lines(line)
+
+            def end_at_once() -> None:
+                if lines.display is not None:
+                    lines.display.close()
+                remove_leftovers()
+                forget(store.folder)
+
+            with heeding_signals(stop, lines, end_at_once, lines.describe_steps):
+                yield stop, log, lines
+    finally:
+        remove_leftovers()
+
+
+@dataclass
 class RunSession:
-    """One process's work on a run whose lock it holds."""
+    """A run in work: an engine works on its jobs, and each is saved as it ends.
+
+    Attributes:
+        plan: names what is left alone.
+        summary: known once all jobs ended.
+    """
 
     benchmark: Benchmark[Any]
+    coordinator: CallCoordinator
+    jobs: Sequence[Job]
+    plan: Plan
+    lines: LoggedLines
+    display: Display
+    engine: Engine
+    summary: RunSummary = field(init=False)
+    _counts: Counter[str] = field(default_factory=Counter)
+    _over_budget: dict[str, str] = field(default_factory=dict)
+    _errors: list[str] = field(default_factory=list)
 
-    def run(self) -> RunSummary:
-        prepare_process()
-        stop = Shutdown()
-        store = self.benchmark.store
-        say = self.benchmark.say
-        try:
-            with (
-                marked_children(run_key(store.folder)),
-                run_log(store.log_file, store.redact) as log,
-            ):
-                lines = LoggedLines(say, log.info)
-                for line in set_damage_aside(store):
-                    lines(line)
-
-                def end_at_once() -> None:
-                    if lines.display is not None:
-                        lines.display.close()
-                    self._clean()
-                    forget(store.folder)
-
-                with heeding_signals(stop, lines, end_at_once, lines.describe_steps):
-                    return self._execute(stop, log, lines)
-        finally:
-            self._clean()
-
-    def _execute(
-        self,
+    @classmethod
+    def open(
+        cls,
+        benchmark: Benchmark[Any],
         stop: Shutdown,
         log: logging.Logger,
         lines: LoggedLines,
-    ) -> RunSummary:
-        benchmark = self.benchmark
+    ) -> RunSession:
+        """Choose the jobs of a run, and say that it starts."""
         config = benchmark.config
-        options = benchmark.options
-        coordinator = make_coordinator(
-            benchmark.store,
-            config,
-            options,
-            stop,
-            log.warning,
-        )
+        coordinator = make_coordinator(benchmark.store, config, stop, log.warning)
         jobs, plan = benchmark.choose(coordinator, lines)
-        for line in assumptions(config, options):
+        for line in assumptions(config):
             lines(line)
         check_keys(jobs)
         progress = ProgressState(len(jobs))
@@ -224,58 +250,50 @@ class RunSession:
         models = [model.name for model in config.live_models]
         note_start(
             benchmark.store,
-            prices_used(models, options.money.prices),
+            prices_used(models, config.money.prices),
             recorded_address(config.settings.calls.api_base),
             benchmark.versions(),
         )
-        lines.display = display
+        return cls(
+            benchmark=benchmark,
+            coordinator=coordinator,
+            jobs=jobs,
+            plan=plan,
+            lines=lines,
+            display=display,
+            engine=engine,
+        )
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Show the work on the jobs, and note its end, also after an exception."""
+        started = time.monotonic()
+        self.lines.display = self.display
         try:
-            return JobRun(benchmark, coordinator, display).execute(engine, jobs, plan)
+            try:
+                with self.display:
+                    yield
+            finally:
+                self.coordinator.ledger.sync()
+                with suppress(
+                    OSError
+                ):  # a full disk must not hide what went wrong first
+                    note_end(self.benchmark.store)
+            self.summary = self._summary(time.monotonic() - started)
         finally:
-            lines.display = None
-            benchmark.finish()
+            self.lines.display = None
+            self.benchmark.finish()
 
-    def _clean(self) -> None:
-        benchmark = self.benchmark
-        clean(benchmark.store, benchmark.options.cache, containers=benchmark.containers)
+    def may_start(self) -> bool:
+        """Whether a further job may start."""
+        return not self.coordinator.stopping() and not self.coordinator.budget_reason
 
-
-@dataclass
-class JobRun:
-    """Has an engine work on jobs and saves each as it ends."""
-
-    benchmark: Benchmark[Any]
-    coordinator: CallCoordinator
-    display: Display
-    _counts: Counter[str] = field(default_factory=Counter)
-    _over_budget: dict[str, str] = field(default_factory=dict)
-    _errors: list[str] = field(default_factory=list)
-
-    def execute(self, engine: Engine, jobs: Sequence[Job], plan: Plan) -> RunSummary:
-        """Work on ``jobs`` of a run that is open; ``plan`` names what is left alone."""
+    def _summary(self, seconds: float) -> RunSummary:
         benchmark = self.benchmark
         coordinator = self.coordinator
-
-        def may_start() -> bool:
-            return not coordinator.stopping() and not coordinator.budget_reason
-
-        started = time.monotonic()
-        timings = Timings(benchmark.options.cache / "timings.json")
-        ordered = benchmark.order(jobs, timings.load())
-        try:
-            with self.display:
-                for finished in engine.run(ordered, may_start):
-                    # Before it is saved: a finished job is not taken up again after a kill.
-                    with suppress(OSError):  # it only decides an order
-                        timings.note(finished.key, finished.seconds)
-                    self._take(finished)
-        finally:
-            coordinator.ledger.sync()
-            with suppress(OSError):  # a full disk must not hide what went wrong first
-                note_end(benchmark.store)
         lines = coordinator.ledger.lines()
-        over = {**plan.over_budget, **self._over_budget}
-        left = (job.key for job in jobs if not self._is_done(job.key))
+        over = {**self.plan.over_budget, **self._over_budget}
+        left = [job.key for job in self.jobs if not self._is_done(job.key)]
         return RunSummary(
             run=benchmark.store.run,
             folder=benchmark.store.folder,
@@ -285,11 +303,11 @@ class JobRun:
             recorded=recorded_cost(lines),
             calls=len(lines),
             tokens=tokens(lines),
-            seconds=time.monotonic() - started,
+            seconds=seconds,
             unfinished=tuple(key for key in left if key not in over),
             over_budget=over,
-            errors=(*plan.errors, *self._errors),
-            broken=plan.broken,
+            errors=(*self.plan.errors, *self._errors),
+            broken=self.plan.broken,
             stopped=coordinator.stopping() or coordinator.budget_reason,
             interrupted=bool(coordinator.stopping()),
             statuses=benchmark.statuses,
@@ -298,8 +316,16 @@ class JobRun:
     def _is_done(self, key: str) -> bool:
         return self.benchmark.store.prediction(key).exists()
 
-    def _take(self, finished: Finished[Any]) -> None:
+    @property
+    def timings(self) -> Timings:
+        return Timings(self.benchmark.config.cache / "timings.json")
+
+    def take(self, finished: Finished[Any]) -> None:
+        """Save a job that ended, and show it."""
         key = finished.key
+        # Before it is saved: a finished job is not taken up again after a kill.
+        with suppress(OSError):  # it only decides an order
+            self.timings.note(key, finished.seconds)
         end = finished.end
         try:
             self.benchmark.take(finished, self.coordinator)
@@ -318,11 +344,7 @@ class JobRun:
 
 
 def make_coordinator(
-    store: RunStore,
-    config: RunBasics,
-    options: RunResources,
-    stop: Shutdown,
-    say: Say,
+    store: RunStore, config: RunBasics, stop: Shutdown, say: Say
 ) -> CallCoordinator:
     """Return the coordinator, charged with the calls in the ledger; calls left open are ended."""
     calls = config.settings.calls
@@ -332,13 +354,13 @@ def make_coordinator(
     coordinator = CallCoordinator(
         journals=store.journals,
         ledger=Ledger.load(store.ledger),
-        budget=Budget(options.money.limits),
+        budget=Budget(config.money.limits),
         rate_limiter=RateLimiter(
-            options.rates, RateLimiterPolicy(probe_patience=calls.timeout + _PATIENCE)
+            config.rates, RateLimiterPolicy(probe_patience=calls.timeout + _PATIENCE)
         ),
         stop=stop,
         providers=sorted(providers),
-        give_up_after=options.settings.calls.give_up_after,
+        give_up_after=calls.give_up_after,
         say=say,
         redact=store.redact,
     )

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from swe_retry.attempts import ClassFacts, InstanceFacts, ScriptFacts
+from swe_retry.attempts.evidence.facts import ClassFacts, InstanceFacts, ScriptFacts
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say
 from swe_retry.core.untrusted import DamagedError, fault_of, object_of, read_bytes
@@ -134,7 +134,8 @@ def choices(
     instances: Sequence[MatrixInstance], right: float
 ) -> Iterator[dict[str, Any]]:
     """Yield the choice for each instance, with weights that are fitted to all of them."""
-    from swe_retry.attempts import best_class, fit_run, weigh
+    from swe_retry.attempts.evidence.belief import best_class, weigh
+    from swe_retry.attempts.evidence.fit import fit_run
 
     facts = [instance.facts() for instance in instances]
     fit = fit_run(facts, right)

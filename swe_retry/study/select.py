@@ -12,18 +12,17 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from swe_retry.attempts import (
+from swe_retry.attempts.benchmark import InstanceBenchmark, make_services
+from swe_retry.attempts.config import RunConfig, validate_config
+from swe_retry.attempts.recorded import (
     CandidateModels,
-    InstanceJob,
     PatchAgent,
     RecordedCandidate,
     RecordedCandidates,
-    Services,
     hash_candidates,
 )
-from swe_retry.attempts.benchmark import InstanceBenchmark, make_services
-from swe_retry.attempts.config import RunConfig, validate_config
-from swe_retry.attempts.options import Options
+from swe_retry.attempts.services import Services
+from swe_retry.attempts.solve import InstanceJob
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, one_line
 from swe_retry.foreign.recognise import read_any
@@ -40,14 +39,12 @@ from swe_retry.runner.session import start_run
 _NAME = "selected"
 
 
-def select_command(
-    runs: Sequence[Path], config: RunConfig, options: Options, say: Say
-) -> int:
+def select_command(runs: Sequence[Path], config: RunConfig, say: Say) -> int:
     """Write a run whose predictions are chosen from ``runs``; return the exit code."""
     _check(runs, config)
     candidates = candidates_of(runs)
-    dataset_name = options.dataset
-    settings = options.settings.instances
+    dataset_name = config.dataset
+    settings = config.settings.instances
     dataset = load_dataset(dataset_name, settings.split, settings.config)
     instances = []
     for instance in dataset.instances():
@@ -72,18 +69,17 @@ def select_command(
         label=config.label or label,
     )
     config = validate_config(config)
-    store = RunStore(options.out, config.run_name)
+    store = RunStore(config.out, config.run_name)
     benchmark = SelectionBenchmark(
         config,
-        options,
         store,
         say,
         dataset,
         selected=settings.select(instances),
         candidates=candidates,
     )
-    check_folders(options)
-    check_models(config, options.money)
+    check_folders(config)
+    check_models(config)
     code = start_run(benchmark)
     for path in store.prediction_paths():
         for line in candidate_lines(store.read_prediction(path)):
@@ -139,20 +135,19 @@ class SelectionBenchmark(InstanceBenchmark):
         return {i.instance_id: InstanceJob(i) for i in self.selected}
 
     def services(self) -> Callable[[WorkerAccess], Services]:
-        return partial(_make_services, self.config, self.options, self.candidates)
+        return partial(_make_services, self.config, self.candidates)
 
 
 def _make_services(
     config: RunConfig,
-    options: Options,
     candidates: RecordedCandidates,
     worker: WorkerAccess,
 ) -> Services:
-    services = make_services(config, options, worker)
+    services = make_services(config, worker)
     writers = services.models
     replay = config.settings.calls.replay
     if replay is not None:
-        writers = ReplayedModels(replay_folder(replay), options.book.aliases)
+        writers = ReplayedModels(replay_folder(replay), config.book.aliases)
     return replace(
         services,
         models=CandidateModels(candidates, writers),

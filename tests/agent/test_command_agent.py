@@ -16,10 +16,10 @@ import pytest
 from swe_retry.agent.agents import AgentSettings, load_agent
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent, read_spent
-from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import AgentResult, Task, Transcript
+from swe_retry.agent.protocol import AgentResult, Task
+from swe_retry.agent.surroundings import Transcript
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.llm.chat import Usage
 from swe_retry.llm.replay import ReplayModel
@@ -31,14 +31,11 @@ def a_task(root: Path, log: Callable[[str], None] = lambda _: None) -> Task:
     return Task(
         root=root,
         message=MESSAGE,
-        repo_map="",
         files=FileIndex.of(()),
         model=ReplayModel(()),
         model_name="vendor/model name",
         edit_format="agent",
         temperature=0.4,
-        limits=ConversationLimits(),
-        run_tests=None,
         transcript=Transcript(),
         log=log,
     )

@@ -39,8 +39,8 @@ from swe_retry.agent.formats.report import (
     after_failures,
     feedback,
 )
-from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
+from swe_retry.agent.protocol import OpenHost
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.plaintext import table
 from swe_retry.llm.chat import Message, Reply
@@ -205,7 +205,10 @@ def carry_out(
     mentioned.update(index.plainly_mentioned_files(reply.content[:2000]))
     shown_files = ShownFiles(space, ReplayModel([]), path_inside=False)
     text += shown_files.contents(sorted(mentioned)).text
-    checks = ConversationChecks(space, Linter(), None, harness_setup())
+    host = OpenHost()
+    checks = ConversationChecks(
+        space, host.new_findings, host.run_tests, harness_setup()
+    )
     text += str(checks.problem())
     message = Message("assistant", reply.content, reply.tool_calls)
     messages_as_sent([Message("user", "x"), message, Message("user", text)])

@@ -54,7 +54,7 @@ class ListingGate(OpenGate):
 
 
 @dataclass
-class ListingHost:
+class ListingHost(Host):
     """Lists what it is asked for; finds ``problems`` with trees, one after the other."""
 
     problems: list[str] = field(default_factory=list)

@@ -12,10 +12,12 @@ import pytest
 from swe_retry.agent.conversation.limits import ConversationLimits
 from swe_retry.agent.conversation.testreport import Failure
 from swe_retry.agent.lint.linter import Linter
-from swe_retry.agent.protocol import AgentResult, Host
+from swe_retry.agent.protocol import AgentResult
 from swe_retry.attempts.checkouts import Checkouts
-from swe_retry.attempts.host import AttemptHost
+from swe_retry.attempts.config import ModelChoice, RunConfig
+from swe_retry.attempts.history import Briefing
 from swe_retry.attempts.outcomes import TreeChecks, check_outcomes
+from swe_retry.attempts.solve import AttemptWork
 from swe_retry.core.errors import StoppedError
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import Message, Reply
@@ -57,25 +59,30 @@ class World:
     def __post_init__(self) -> None:
         self.slot = Slot(self.slots)
         self.stop = Shutdown()
-        checks = TreeChecks(
+        self.checks = TreeChecks(
             checkout=self.checkout,
             linter=Linter(),
             tests=self.suite,  # type: ignore[arg-type]
             before_tests=lambda: self.tested.append("before"),
         )
-        self.checks = checks
         folder = self.checkout.root.parent
         self.checkouts = Checkouts(self.checkout.snapshot, folder)
-        worker = SimpleNamespace(stop=self.stop)
-        context: Any = SimpleNamespace(slot=self.slot, worker=worker)
-        self.host: Host = AttemptHost(
-            context=context,
+        tools: Any = SimpleNamespace(
+            services=SimpleNamespace(
+                config=RunConfig(models=(ModelChoice.parse("m", any_name=True),))
+            ),
+            context=SimpleNamespace(
+                slot=self.slot,
+                worker=SimpleNamespace(stop=self.stop),
+                step=lambda attempt, model, step: self.steps.append(step),
+                gate=lambda number, seconds: OpenGate(),
+            ),
             checkouts=self.checkouts,
-            checks=checks,
-            show=self.steps.append,
-            draw_map=lambda: "the map",
-            open_gate=OpenGate,
+            draw_map=lambda root, turn: "the map",
         )
+        self.host = AttemptWork(tools, 1, self.checkout, Briefing(), print)
+        model = ReplayModel(())
+        self.host.__dict__.update(checks=self.checks, turn=Turn(model, "m", "diff"))
 
 
 BASE: dict[str, bytes | str] = {

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.attempts import InstanceJob
 from swe_retry.attempts.benchmark import InstanceBenchmark, group_by_layers, used_images
-from swe_retry.attempts.options import Options
+from swe_retry.attempts.solve import InstanceJob
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.instances.dataset import Dataset
 from swe_retry.record.store import RunStore
 from tests.fixtures import an_instance
-from tests.support.runs import config, options
+from tests.support.runs import Start, config, options
 
 # Repository, version and number.
 ROWS = (
@@ -37,13 +36,13 @@ def make_jobs() -> list[InstanceJob]:
 
 
 def benchmark(
-    limits: Options,
+    limits: Start,
     environment: EnvironmentKind = EnvironmentKind.DOCKER,
 ) -> InstanceBenchmark:
+    run = limits.of(config(environment=environment))
     return InstanceBenchmark(
-        config(environment=environment),
-        limits,
-        RunStore(limits.out, "r"),
+        run,
+        RunStore(run.out, "r"),
         lambda _: None,
         Dataset("d", "test", ()),
         (),

@@ -115,8 +115,8 @@ def test_each_model_of_a_pair_has_a_price_of_its_own() -> None:
     }
     values = merge_layers(RunSettings, [layer])
     settings = check_settings(RunSettings, values)
-    _, options = make_configuration(settings, EnvironmentKind.NONE)
-    assert list(options.money.prices) == ["o1"]
+    config = make_configuration(settings, EnvironmentKind.NONE)
+    assert list(config.money.prices) == ["o1"]
 
 
 def test_completions_take_no_pairs() -> None:

@@ -18,24 +18,32 @@ def test_the_loop_is_quoted_whole() -> None:
     (quotation,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     # Formatted as functions of a module are.
     sources = []
-    for method in (Solver._make_attempts, Solver._solve):
+    for method in (Solver._make_attempts, Solver._choose):
         source = inspect.getsource(method)
         sources.append(dedent(source))
     assert quotation == "\n\n".join(sources)
 
 
-def test_the_package_has_what_its_face_names() -> None:
-    for name in swe_retry.attempts.__all__:
-        assert getattr(swe_retry.attempts, name), name
+def test_a_package_loads_none_of_its_modules() -> None:
+    code = (
+        "import sys, swe_retry.attempts, swe_retry.attempts.evidence\n"
+        "print([name for name in sys.modules if name.startswith('swe_retry.a')])\n"
+    )
+    printed = subprocess.check_output([sys.executable, "-c", code], cwd=TOP, text=True)
+    packages = ["swe_retry.attempts", "swe_retry.attempts.evidence"]
+    assert printed == f"{packages}\n"
     assert not hasattr(swe_retry.attempts, "nothing")
 
 
 def test_choosing_loads_nothing_that_works_on_an_instance() -> None:
     code = (
-        "import sys\nfrom swe_retry.attempts import choose, stop_reason, transcript\n"
+        "import sys\n"
+        "from swe_retry.attempts.choose import choose\n"
+        "from swe_retry.attempts.stop import stop_reason\n"
+        "from swe_retry.attempts.transcript import transcript\n"
         "work = {'swe_retry.attempts.solve', 'swe_retry.repositories.checkout'}\n"
         "print(sorted(work & set(sys.modules)))\n"
-        "from swe_retry.attempts import InstanceJob\n"
+        "from swe_retry.attempts.solve import InstanceJob\n"
         "print('swe_retry.attempts.solve' in sys.modules)\n"
     )
     process = subprocess.run(

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import (
+from swe_retry.attempts import refit
+from swe_retry.attempts.config import RunConfig
+from swe_retry.attempts.evidence.facts import (
     ClassFacts,
     InstanceFacts,
-    InstanceJob,
-    RunFit,
     ScriptFacts,
-    fit_run,
-    refit,
     stated_fit,
 )
-from swe_retry.attempts.config import RunConfig
+from swe_retry.attempts.evidence.fit import fit_run
 from swe_retry.attempts.policy import StopRule
+from swe_retry.attempts.refit import RunFit
+from swe_retry.attempts.solve import InstanceJob
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.record.result import InstanceResult

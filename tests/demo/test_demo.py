@@ -23,6 +23,7 @@ from swe_retry.report.evaluation.local import LocalEvaluator
 from tests.fixtures import ShareVenvs
 from tests.support import TOP, read_json
 from tests.support.evaluated import evaluator_of, report_settings
+from tests.support.runs import config
 from tests.support.runs import options as make_options
 
 pytestmark = pytest.mark.system
@@ -155,7 +156,7 @@ def test_a_mirror_is_made_again_where_its_folder_has_changed(
 
 
 def test_a_worker_that_registers_nothing_finds_the_mirrors(tmp_path: Path) -> None:
-    options = pickle.dumps(make_options(tmp_path, tmp_path))
+    options = pickle.dumps(make_options(tmp_path, tmp_path).of(config()))
     code = (
         "import pickle, sys; from swe_retry.attempts.benchmark import make_mirrors; "
         "print(make_mirrors(pickle.loads(sys.stdin.buffer.read())).get('demo/bank', 'HEAD'))"

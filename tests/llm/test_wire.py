@@ -140,9 +140,10 @@ def test_a_model_of_responses_calls_functions_and_is_cut_off(
 def test_what_cannot_send_is_named_before_the_run(
     provider: Provider, name: str, problem: str
 ) -> None:
-    config = RunConfig(models=(ModelChoice.parse(name),))
+    money = Spending(allow_unpriced=True)
+    config = RunConfig(models=(ModelChoice.parse(name),), money=money)
     with pytest.raises(UserError, match=problem) as error:
-        check_models(config, Spending(allow_unpriced=True))
+        check_models(config)
     assert "\n" not in str(error.value)
     assert name in str(error.value)
     assert provider.requests == []

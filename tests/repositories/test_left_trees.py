@@ -242,8 +242,8 @@ def test_trying_such_an_agent_names_what_is_dropped(
     lines: list[str] = []
     chosen = options(tmp_path, cache)
     fixing = outside(FIX + "open('core', 'wb').truncate(1500 << 20)")
-    assert try_agent(fixing, chosen, lines.append) == 0
+    assert try_agent(chosen.of(fixing), lines.append) == 0
     assert lines[-1] == "dropped: core (it was made to 1,573 MB)"
     removing = outside(MAKE + GONE)
-    assert try_agent(removing, chosen, lines.append) == 1
+    assert try_agent(chosen.of(removing), lines.append) == 1
     assert "the agent removed its checkout" in lines[-1]

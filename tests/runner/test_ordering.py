@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swe_retry.attempts import InstanceJob
+from swe_retry.attempts.solve import InstanceJob
 from swe_retry.runner.jobs import longest_first
 from swe_retry.runner.session import Timings
 from tests.fixtures import an_instance

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from swe_retry.attempts.config import RunConfig
-from swe_retry.attempts.options import Options
 from swe_retry.cli.configuration import make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.environments.base import EnvironmentKind
@@ -27,7 +27,7 @@ from tests.support.modelserver import (
     ModelServer,
 )
 from tests.support.runs import but, options, read
-from tests.support.start import run_command
+from tests.support.start import run_here
 
 INSTANCE = "demo__textkit-1"
 
@@ -48,9 +48,9 @@ def configure(
     address: str | None = None,
     dry_run: bool = False,
     **budget: Any,
-) -> tuple[RunConfig, Options]:
+) -> RunConfig:
     """Return what a command line for the server means, without retries."""
-    settings = options(tmp_path, cache, INSTANCE).settings
+    settings = options(tmp_path, cache, INSTANCE).of(RunConfig()).settings
     sections = {
         "models": models or Models(names=("qwen",), tries=1),
         "calls": Calls(api_base=address or server.url, retries=0, give_up_after=5),
@@ -58,18 +58,16 @@ def configure(
         "scale": type(settings.scale)(jobs=2),
     }
     settings = settings.model_copy(update=sections)
-    config, run_options = make_configuration(
-        settings, EnvironmentKind.NONE, dry_run=dry_run
-    )
-    return but(config, run="r"), run_options
+    config = make_configuration(settings, EnvironmentKind.NONE, dry_run=dry_run)
+    return replace(config, run="r")
 
 
 def run(
     server: ModelServer, tmp_path: Path, cache: Path, **changes: Any
 ) -> tuple[int, list[str]]:
     lines: list[str] = []
-    config, run_options = configure(server, tmp_path, cache, **changes)
-    return run_command(config, run_options, lines.append), lines
+    config = configure(server, tmp_path, cache, **changes)
+    return run_here(config, lines.append), lines
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,7 +104,7 @@ def test_the_file_of_settings_wins(
     file = tmp_path / "models.yaml"
     file.write_text("models: {qwen: {context: 2048}}")
     models = Models(names=("qwen",), tries=1, file=file)
-    config, _ = configure(server, tmp_path, cache, models=models)
+    config = configure(server, tmp_path, cache, models=models)
     assert config.models[0].settings_at_server.context == 2048
 
 
@@ -132,8 +130,8 @@ def test_a_server_that_states_nothing_gets_no_line(tmp_path: Path, cache: Path) 
 def test_the_price_of_the_user_is_kept(
     server: ModelServer, tmp_path: Path, cache: Path
 ) -> None:
-    _, run_options = configure(server, tmp_path, cache, prices={"qwen": ("1", "2")})
-    assert run_options.money.prices["qwen"].source == "--price"
+    config = configure(server, tmp_path, cache, prices={"qwen": ("1", "2")})
+    assert config.money.prices["qwen"].source == "--price"
 
 
 @pytest.mark.parametrize("case", ["proxy", "cloud", "closed"])
@@ -168,17 +166,17 @@ def test_a_model_in_ollamas_own_protocol(
     with ModelServer(OLLAMA, window=4096) as server:
         server.will_answer("There is nothing to change.")
         monkeypatch.setenv("OLLAMA_API_BASE", server.address)
-        settings = options(tmp_path, cache, INSTANCE).settings
+        settings = options(tmp_path, cache, INSTANCE).of(RunConfig()).settings
         settings = settings.model_copy(update={"models": models})
-        config, run_options = make_configuration(settings, EnvironmentKind.NONE)
-        assert run_command(but(config, run="r"), run_options, lambda _: None) == 0
+        config = make_configuration(settings, EnvironmentKind.NONE)
+        assert run_here(replace(config, run="r"), lambda _: None) == 0
         options_sent = server.requests[0]["options"]
         assert options_sent["num_ctx"] == 4096
         assert 0 < options_sent["num_predict"] < 4096
         server.name = "coder"
-        config, run_options = make_configuration(settings, EnvironmentKind.NONE)
+        config = make_configuration(settings, EnvironmentKind.NONE)
         with pytest.raises(UserError, match="the server has: coder"):
-            run_command(but(config, run="r2"), run_options, lambda _: None)
+            run_here(replace(config, run="r2"), lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +194,9 @@ def test_as_many_work_at_once_as_the_server_has_slots(
     kind: str, slots: int, workers: int, tmp_path: Path, cache: Path
 ) -> None:
     with ModelServer(kind, slots=slots) as server:
-        _, run_options = configure(server, tmp_path, cache)
-    assert run_options.workers == workers
-    assert but(run_options, workers=7).workers == 7
+        config = configure(server, tmp_path, cache)
+    assert config.workers == workers
+    assert but(config, workers=7).workers == 7
 
 
 def test_a_server_that_was_started_again_is_noticed_between_attempts(

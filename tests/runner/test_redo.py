@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import RESULTS
+from swe_retry.attempts.choose import RESULTS
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.core.shutdown import Shutdown
@@ -118,7 +118,7 @@ def test_a_dry_run_chooses_what_the_run_would_redo(finished_run: Runner) -> None
         assert run_command(finished_run.live(), dry, lines.append) == 0
         assert lines[0] == "2 instances selected, 1 to redo"
         assert contents_below(finished_run.out) == before
-        shown = replace(dry, as_json=True)
+        shown = dry.but(prints_json=True)
         lines.clear()
         run_command(finished_run.live(), shown, lines.append)
         forecast = json.loads(lines[-1])
@@ -129,14 +129,8 @@ def test_a_dry_run_chooses_what_the_run_would_redo(finished_run: Runner) -> None
 
 def prepare(runner: Runner, redo: str) -> list[str]:
     """Put aside what a redo names, as the command does before it works."""
-    run = options(runner.out, runner.cache)
-    coordinator = make_coordinator(
-        runner.store,
-        runner.live(),
-        run,
-        Shutdown(),
-        lambda _: None,
-    )
+    run = options(runner.out, runner.cache).of(runner.live())
+    coordinator = make_coordinator(runner.store, run, Shutdown(), lambda _: None)
     selected = list(runner.ids)
     parsed = Redo.parse(redo, selected, RESULTS)
     names = select_redo(runner.store, parsed, selected)
@@ -213,7 +207,7 @@ def test_the_tables_for_machines_add_up(finished_run: Runner) -> None:
     assert table["statuses"]["plausible"]["instances"] == 1
     dollars = table["total"]["dollars"]
     assert Decimal(dollars) == total(finished_run.ledger())
-    started = finished_run.start(finished_run.live(), redo=PLAUSIBLE, as_json=True)
+    started = finished_run.start(finished_run.live(), redo=PLAUSIBLE, prints_json=True)
     summary = json.loads(started.lines[-1])
     assert summary["exit_code"] == 0
     assert summary["unfinished"] == []

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from swe_retry.attempts import InstanceJob
 from swe_retry.core.errors import StoppedError, UserError
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import Message, Reply
 from swe_retry.llm.replay import ReplayModel
+from swe_retry.record.records import Attempt
 from swe_retry.record.runlock import run_lock
+from swe_retry.runner.jobs import End
 from swe_retry.runner.progress.state import WorkStep
 from swe_retry.runner.slots import Slot, Slots, waiting_for_model
 from swe_retry.runner.threads import ThreadEngine
-from tests.fixtures import an_instance
 from tests.support import TOP
 from tests.support.runner import in_threads
 
@@ -124,24 +129,49 @@ def test_a_model_is_waited_for_without_a_slot() -> None:
     assert done == ["settled", "asked"]
 
 
-def jobs(count: int) -> list[InstanceJob]:
-    instances = [an_instance(instance_id=f"i-{n}") for n in range(count)]
-    return [InstanceJob(instance) for instance in instances]
+@dataclass(frozen=True)
+class Solved:
+    """A job that is solved by a function of its key."""
+
+    key: str
+    solve: Callable[[str], None]
+
+    def start(self, *_: object) -> Solved:
+        return self
+
+    def run(self) -> End[str]:
+        self.solve(self.key)
+        return End("done", "")
+
+    def attempts(self, end: End[Any]) -> Sequence[Attempt]:
+        return ()
+
+
+def jobs(count: int, solve: Callable[[str], None]) -> list[Any]:
+    return [Solved(f"i-{number}", solve) for number in range(count)]
+
+
+def pool_of_two() -> tuple[ThreadEngine, Shutdown]:
+    """Return an engine of two threads, and what its driver is stopped by."""
+    driver = Mock(stop=Shutdown())
+    driver.benchmark.config.workers = 2
+    driver.start_job = lambda key: nullcontext(logging.getLogger(key))
+    worker: Any = None
+    return ThreadEngine(driver, worker, None), driver.stop
 
 
 def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
     names = [f"i-{n}" for n in range(6)]
     release = threading.Event()
 
-    def solve(job: Any) -> Any:
-        if job.key == "i-0":
+    def solve(key: str) -> None:
+        if key == "i-0":
             release.wait(10)
-        return job.key
 
-    pool = ThreadEngine(2, solve, lambda _: None)
-    ended: list[Any] = []
-    for name in pool.run(jobs(6), lambda: True):
-        ended.append(name)
+    pool, _ = pool_of_two()
+    ended: list[str] = []
+    for finished in pool.run(jobs(6, solve), lambda: True):
+        ended.append(finished.key)
         if len(ended) == 5:
             release.set()
     assert sorted(ended) == names
@@ -149,29 +179,29 @@ def test_the_pool_works_on_several_and_one_that_hangs_delays_nobody() -> None:
 
 
 def test_an_error_of_the_user_ends_the_pool_and_what_has_started_is_yielded() -> None:
-    failed: list[BaseException] = []
     started = threading.Barrier(2)
+    pool, stop = pool_of_two()
 
-    def solve(job: Any) -> Any:
+    def solve(key: str) -> None:
         started.wait(10)
-        if job.key == "i-0":
+        if key == "i-0":
             raise UserError("fix it")
-        while not failed:
+        while not stop.reason:
             time.sleep(0.01)
-        return job.key
 
-    pool = ThreadEngine(2, solve, failed.append)
-    ended: list[Any] = []
+    ended: list[str] = []
     with pytest.raises(UserError, match="fix it"):
-        for name in pool.run(jobs(9), lambda: not failed):
-            ended.append(name)
+        for finished in pool.run(jobs(9, solve), lambda: not stop.reason):
+            ended.append(finished.key)
     assert ended == ["i-1"]
 
 
 HOLD = """
 import sys, time
 from pathlib import Path
+from swe_retry.record.records import Attempt
 from swe_retry.record.runlock import run_lock
+from swe_retry.runner.jobs import End
 with run_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -74,9 +74,8 @@ def select(
         "run": "s",
     }
     lines: list[str] = []
-    run_config = config(**{**values, **changes})
-    run = options(out, cache)
-    code = select_command(runs, run_config, run, lines.append)
+    run_config = options(out, cache).of(config(**{**values, **changes}))
+    code = select_command(runs, run_config, lines.append)
     return Printed(code, lines)
 
 

@@ -3,14 +3,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from swe_retry.agent.builtin import tries
-from swe_retry.agent.conversation.checks import ConversationChecks
-from swe_retry.agent.conversation.coder import Coder
+from swe_retry.agent.builtin import Coder, tries
 from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.conversation.result import Result
 from swe_retry.agent.conversation.setup import ConversationSetup, harness_setup
@@ -20,10 +18,11 @@ from swe_retry.agent.formats.edits import Edit
 from swe_retry.agent.formats.protocol import Matching, ReplyScope
 from swe_retry.agent.formats.reading.fences import writes_markers
 from swe_retry.agent.formats.report import ApplyReport, OnFailure
+from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.protocol import Task, Transcript
-from swe_retry.agent.workspace import Workspace
+from swe_retry.agent.protocol import OpenHost, Task
+from swe_retry.agent.surroundings import Transcript
 from swe_retry.core.worktree import Changes
 from swe_retry.llm.chat import (
     ChatModel,
@@ -91,6 +90,7 @@ def can_say(form: str, after: Sequence[str]) -> bool:
 STUB = "import re\n\n\ndef f(text):\n    pass\n"
 DONE = STUB.replace("pass", "return 1")
 FILES = {"f.py": STUB, "f_test.py": "import f\n", "g.py": "x = 1\nx = 1\n"}
+ONE_ROUND = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
 SETUP = ConversationSetup(
     system="You write code.\n\n{{ format_rules }}",
     opening="The files:\n\n{{ files }}\n\n{{ problem }}",
@@ -100,8 +100,8 @@ SETUP = ConversationSetup(
     as_edited=True,
     lint=False,
     test_unedited=True,
+    limits=ONE_ROUND,
 )
-ONE_ROUND = ConversationLimits(Reflections(locate=0, edit=1, lint=0, test=0))
 RIGHT = block("f.py", "    pass\n", "    return 1\n")
 WRONG = block("f.py", "    fail\n", "    return 1\n")
 FOREIGN = block("f_test.py", "import f\n", "") + block("conftest.py", "", "x\n")
@@ -143,10 +143,22 @@ class Scripted:
         return self.requests[number][-1].content
 
 
+@dataclass(frozen=True)
+class CheckingHost(OpenHost):
+    """A host with a linter, whose reports on tests come in order."""
+
+    linter: Linter = field(default_factory=Linter)
+
+    def new_findings(self, changes: Sequence[Change]) -> tuple[Finding, ...]:
+        return self.linter.new_findings(changes)
+
+
 def make_coder(
     root: Path,
     model: ChatModel,
     *,
+    issue: str = "f",
+    repo_map: str = "",
     files: Mapping[str, str] = APP,
     form: str = "diff",
     matching: Matching = Matching.TOLERANT,
@@ -157,20 +169,38 @@ def make_coder(
 ) -> Coder:
     """Write ``files`` and return a coder that works on them; ``tests`` are reported in order."""
     write_files(root, files)
-    space, reports = Workspace(root), list(tests)
-    run = (lambda: reports.pop(0)) if reports else None
-    return Coder(
-        workspace=space,
+    reports = list(tests)
+    setup = replace(
+        harness_setup(),
+        limits=limits or ConversationLimits(),
+        matching=matching,
+        on_failure=on_failure,
+    )
+    task = Task(
+        root=root,
+        message=issue,
         files=FileIndex.of(files),
         model=model,
-        edit_format=get_format(form, matching),
-        checks=ConversationChecks(space, linter or Linter(), run, harness_setup()),
-        limits=limits or ConversationLimits(),
-        on_failure=on_failure,
-        messages=[],
-        calls=[],
-        image_urls=(),
+        model_name="m",
+        edit_format=form,
+        temperature=0,
+        transcript=Transcript(),
+        log=lambda _: None,
+        setup=setup,
+        host=CheckingHost(
+            lambda: repo_map,
+            (lambda _: reports.pop(0)) if reports else None,
+            linter or Linter(),
+        ),
     )
+    return Coder.of(task)
+
+
+def run_coder(coder: Coder) -> Result:
+    """Return the outcomes of a try."""
+    result = coder.run().result
+    assert result is not None
+    return result
 
 
 def converse(
@@ -183,8 +213,8 @@ def converse(
 ) -> tuple[Result, Scripted, Coder]:
     """Run a conversation on ``APP``; ``changes`` are of ``make_coder``."""
     script = Scripted(replies, traits or Traits())
-    coder = make_coder(root, script, **changes)
-    return coder.run(issue, repo_map), script, coder
+    coder = make_coder(root, script, issue=issue, repo_map=repo_map, **changes)
+    return run_coder(coder), script, coder
 
 
 @dataclass
@@ -204,17 +234,15 @@ class Attempt:
         return Task(
             root=self.root,
             message="Write `f`: see f_test.py. {{ braces }}",
-            repo_map="",
             files=FileIndex.of(FILES),
             model=self.model,
             model_name="m",
             edit_format=form,
             temperature=0,
-            limits=ONE_ROUND,
-            run_tests=self.test,
             transcript=Transcript(),
             log=lambda _: None,
             setup=setup,
+            host=OpenHost(test=self.test),
         )
 
 

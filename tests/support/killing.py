@@ -20,7 +20,6 @@ from typing import Any
 import psutil
 
 from swe_retry.attempts.config import ModelChoice, RunConfig
-from swe_retry.attempts.options import Options
 from swe_retry.core.atomic import UNFINISHED
 from swe_retry.demo.setup import DEMO_DATASET
 from swe_retry.environments.docker.engine import connect
@@ -45,7 +44,7 @@ from swe_retry.runner.modelsource import read_recording, recorded_calls
 from tests.support import read_json, without
 from tests.support.commands import Bomb, Preloaded, Started
 from tests.support.provider import Answer, Provider, hash_of
-from tests.support.runs import EDIT, live
+from tests.support.runs import EDIT, Start, live
 from tests.support.start import run_command
 
 MODELS = ("gpt-4o", "gpt-4o-mini")
@@ -331,8 +330,8 @@ def exact_total(here: Path, there: Path) -> None:
 
 def kill_in_the_middle(
     provider: Provider,
-    here: Options,
-    there: Options,
+    here: Start,
+    there: Start,
     when: Sequence[int],
     victims: Callable[[], Sequence[psutil.Process]],
     kill: Callable[[], None],

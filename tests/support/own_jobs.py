@@ -18,7 +18,7 @@ from swe_retry.record.records import Attempt
 from swe_retry.record.store import RunStore
 from swe_retry.runner.benchmark import Benchmark
 from swe_retry.runner.jobs import End, Finished, JobContext, WorkerAccess
-from swe_retry.runner.options import RunBasics, RunResources
+from swe_retry.runner.options import RunBasics
 from swe_retry.runner.progress.state import DONE
 from swe_retry.runner.session import start_run
 from swe_retry.runner.settings import CommonSettings, FolderSettings, ScaleSettings
@@ -145,13 +145,13 @@ def main(
         scale=ScaleSettings(workers=4, jobs=1, ray=ray),
         folders=FolderSettings(out=Path(out), cache=Path(out, "cache")),
     )
-    options = RunResources(settings, as_json=True)
+    config = Config(settings, prints_json=True)
     questions = {}
     for number in range(int(count)):
         question = Question(number, url)
         questions[question.key] = question
     store = RunStore(Path(out), RUN)
-    code = start_run(Questions(Config(), options, store, print, questions))
+    code = start_run(Questions(config, store, print, questions))
     sys.exit(3 if loaded_benchmarks() else code)
 
 

@@ -13,13 +13,12 @@ from typing import Any
 import pytest
 
 from swe_retry.attempts.config import ModelChoice, RunConfig
-from swe_retry.attempts.options import Options
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.coordinator import AttemptGate, recorded_calls
 from swe_retry.runner.calls.journal import JournalEntry
 from swe_retry.runner.calls.ledger import LedgerLine, read_ledger
 from tests.support.provider import Provider
-from tests.support.runs import live, options, read, read_money, started
+from tests.support.runs import Start, live, options, read, read_money, started
 from tests.support.start import run_command
 
 PATCH = "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-1\n+2\n"
@@ -40,7 +39,7 @@ def start_run(out: Path, ids: Iterable[str], options: str) -> subprocess.Popen[b
     return started([sys.executable, "harness.py", *arguments(out, ids, options)])
 
 
-def run_silently(config: RunConfig, options: Options) -> int:
+def run_silently(config: RunConfig, options: Start) -> int:
     """Return the exit code of a run in this process."""
     return run_command(config, options, lambda _: None)
 

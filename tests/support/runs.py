@@ -11,15 +11,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from swe_retry.attempts.config import ModelChoice, RunConfig, RunSettings
-from swe_retry.attempts.options import Options
 from swe_retry.core.settings import EVERY
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.demo.setup import DEMO_DATASET
-from swe_retry.instances.selection import Instances
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.options import Sampling, names_of
 from swe_retry.llm.provider_errors import RetryPolicy
@@ -39,7 +37,7 @@ from swe_retry.runner.calls.rate_limiter import (
     RateLimiterPolicy,
     Rates,
 )
-from swe_retry.runner.settings import FolderSettings, ScaleSettings, Spending
+from swe_retry.runner.settings import Spending
 from tests.support import TOP
 from tests.support.provider import Provider
 
@@ -66,6 +64,7 @@ SETTINGS = {
     "baseline_timeout": "tests.baseline_timeout",
     "cache": "folders.cache",
     "call_timeout": "calls.timeout",
+    "dataset": "instances.dataset",
     "cpus_per_instance": "scale.cpus_per_instance",
     "feedback": "agent.feedback",
     "full_suite": "tests.full_suite",
@@ -88,6 +87,7 @@ SETTINGS = {
     "prior": "instances.prior",
     "ray": "scale.ray",
     "replay": "calls.replay",
+    "repos": "folders.repos",
     "require_tests": "tests.required",
     "rounds": "choice.rounds",
     "scripts": "choice.scripts",
@@ -103,11 +103,10 @@ SETTINGS = {
     "tries": "models.tries",
     "workers": "scale.workers",
 }
-C = TypeVar("C", RunConfig, Options)
 
 
-def but(value: C, **changes: Any) -> C:
-    """Return a configuration or options with other fields and settings."""
+def but(value: RunConfig, **changes: Any) -> RunConfig:
+    """Return a configuration with other fields and settings."""
     if "all_attempts" in changes:
         every = "all" if changes.pop("all_attempts") else "plausible"
         changes.setdefault("stop", every)
@@ -131,24 +130,38 @@ def config(**changes: Any) -> RunConfig:
     return but(RunConfig(settings, models, run="r"), **changes)
 
 
-def options(
-    out: Path,
-    cache: Path,
-    *ids: str,
-    **changes: Any,
-) -> Options:
-    settings = RunSettings(
-        instances=Instances(dataset="demo", ids=ids),
-        folders=FolderSettings(out=out, cache=cache),
-        scale=ScaleSettings(workers=1, jobs=2),
-    )
-    made = Options(
-        dataset="demo",
-        settings=settings,
-        retries=RetryPolicy(2, 0.01, 0.05),
-        money=Spending(allow_unpriced=True),
-    )
-    return but(made, **changes)
+@dataclass(frozen=True)
+class Start:
+    """Where and how a configuration is run."""
+
+    changes: Mapping[str, Any]
+
+    @property
+    def out(self) -> Path:
+        out: Path = self.changes["out"]
+        return out
+
+    def of(self, config: RunConfig) -> RunConfig:
+        """Return the configuration of this start."""
+        return but(config, **self.changes)
+
+    def but(self, **changes: Any) -> Start:
+        return Start({**self.changes, **changes})
+
+
+def options(out: Path, cache: Path, *ids: str, **changes: Any) -> Start:
+    """Return a start on the demo's instances, by one worker and with short waits."""
+    usual = {
+        "dataset": "demo",
+        "ids": ids,
+        "out": out,
+        "cache": cache,
+        "workers": 1,
+        "jobs": 2,
+        "retries": RetryPolicy(2, 0.01, 0.05),
+        "money": Spending(allow_unpriced=True),
+    }
+    return Start({**usual, **changes})
 
 
 def live(provider: Provider, **changes: Any) -> RunConfig:

@@ -33,7 +33,6 @@ from swe_retry.kit import (
     RequestRefusedError,
     Run,
     RunBasics,
-    RunResources,
     RunStore,
     RunSummary,
     Sampling,
@@ -113,17 +112,15 @@ def main(
     refuse(settings, _UNHEEDED)
     models, book = read_models(settings, pairs=False)
     models = ask_servers(whole_file_models(settings, models), calls, wait=True)
-    config = GenerationConfig(settings, models, run=settings.folders.run)
+    config = GenerationConfig.of(settings, models, book)
+    config = replace(config, redo=redo, prints_json=format == "json")
     config.check_name()
-    options = RunResources.of(
-        settings, models, book=book, redo=redo, as_json=format == "json"
-    )
     redactor = Redactor.of_environment()
-    store = RunStore(options.out, config.run_name, redactor, reader=READER)
+    store = RunStore(config.out, config.run_name, redactor, reader=READER)
     source = settings.problems.source
     problems = load_problems(source, v1=settings.problems.v1)
-    check_folders(options)
-    check_models(config, options.money)
+    check_folders(config)
+    check_models(config)
     completions = settings.completions
     jobs = {}
     for folder, model in model_folders(models).items():
@@ -139,7 +136,7 @@ def main(
     lines = [f"{problem.model_dump_json()}\n" for problem in problems]
     sha256 = sha256_of("".join(lines))
     dataset = {"name": source, "split": "test", "sha256": sha256}
-    benchmark = CompletionBenchmark(config, options, store, print, jobs, dataset)
+    benchmark = CompletionBenchmark(config, store, print, jobs, dataset)
     try:
         return start_run(benchmark)
     except UserError as error:
@@ -219,11 +216,9 @@ Generated = tuple[ScoreRow, CompletionFile | None]
 """The record of a job, and its file unless a budget ended the job, or all was refused."""
 
 
-def make_models(
-    config: GenerationConfig, options: RunResources, worker: WorkerAccess
-) -> LiveModels:
-    check_models(config, options.money)
-    return LiveModels(config, options.retries, worker.warn_once, options.money.prices)
+def make_models(config: GenerationConfig, worker: WorkerAccess) -> LiveModels:
+    check_models(config)
+    return LiveModels(config, worker.warn_once)
 
 
 @dataclass(frozen=True)
@@ -413,7 +408,6 @@ class CompletionBenchmark(Benchmark[Generated]):
     packages = ("swe_retry_exercises",)
 
     config: GenerationConfig
-    options: RunResources
     selected: Mapping[str, CompletionJob]
     dataset: Mapping[str, str]
     started: bool = False
@@ -423,7 +417,7 @@ class CompletionBenchmark(Benchmark[Generated]):
         return self.selected
 
     def services(self) -> Callable[[WorkerAccess], LiveModels]:
-        return partial(make_models, self.config, self.options)
+        return partial(make_models, self.config)
 
     def deciding(self) -> JsonObject:
         return {**super().deciding(), "problems_sha256": self.dataset["sha256"]}

@@ -20,6 +20,7 @@ from swe_retry.kit import (
     Attempt,
     AttemptStatus,
     ChatModel,
+    Coder,
     ConversationLimits,
     ConversationSetup,
     DamagedError,
@@ -31,6 +32,7 @@ from swe_retry.kit import (
     LiveModels,
     ModelChoice,
     NotRecordedError,
+    OpenHost,
     PlanFormat,
     Reflections,
     ReplayedModels,
@@ -416,11 +418,7 @@ class ExerciseWork:
         turn = turn.with_waiting(waiting)
         self.turn = turn
         write_files(folder, job.exercise.stubs())
-        task = self._task(
-            folder,
-            turn.model,
-            turn.edit_format,
-        )
+        task = self._task(folder, turn.model, turn.edit_format)
         conversation = tries(task)
         if turn.architect:
             conversation = self._plans(task, turn.architect)
@@ -446,21 +444,20 @@ class ExerciseWork:
             lint=False,
             test_unedited=True,
             notation=self.services.config.settings.profile.notation,
+            limits=_LIMITS,
         )
         return Task(
             root=root,
             message=first_message(exercise),
-            repo_map="",
             files=FileIndex.of(exercise.solution),
             model=model,
             model_name="",
             edit_format=edit_format,
             temperature=0.0,
-            limits=_LIMITS,
-            run_tests=partial(self._run_tests, root),
             transcript=self.transcript,
             log=self.context.log.info,
             setup=setup,
+            host=OpenHost(test=partial(self._run_tests, root)),
         )
 
     def _plans(self, task: Task, architect: ChatModel) -> Iterator[AgentResult]:
@@ -474,14 +471,10 @@ class ExerciseWork:
                 task,
                 message=plan.plan,
                 transcript=transcript,
-                setup=replace(
-                    task.setup,
-                    system=_EDITOR,
-                    test_unedited=False,
-                ),
-                run_tests=None,
+                setup=replace(task.setup, system=_EDITOR, test_unedited=False),
+                host=OpenHost(),
             )
-            work = next(tries(editing))
+            work = Coder.of(editing).run()
             if work.result:
                 self.edited.append(work.result)
             error = error_of(work)
@@ -489,12 +482,11 @@ class ExerciseWork:
                 raise error
             return self._run_tests(task.root, changes)
 
-        setup = replace(task.setup, system=_ARCHITECT)
         planning = replace(
             task,
             model=architect,
-            setup=setup,
-            run_tests=edit_and_test,
+            setup=replace(task.setup, system=_ARCHITECT),
+            host=OpenHost(test=edit_and_test),
         )
         return tries(planning, plan)
 

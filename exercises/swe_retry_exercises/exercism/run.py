@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cached_property, partial
@@ -28,7 +28,6 @@ from swe_retry.kit import (
     RedoOption,
     ReplayedModels,
     Run,
-    RunResources,
     RunSummary,
     SettingFlag,
     UserError,
@@ -158,22 +157,16 @@ def main(
     refuse(settings, _UNHEEDED)
     models, book = read_models(settings)
     models = ask_servers(models, settings.calls, wait=True)
-    config = ExercismConfig(
-        settings=settings,
-        models=in_formats(
-            models,
-            settings.models.names,
-            settings.exercises.formats,
-        ),
-        environment=settings.tests.environment or default_environment(),
-        run=settings.folders.run,
+    config = ExercismConfig.of(
+        settings,
+        in_formats(models, settings.models.names, settings.exercises.formats),
+        book,
+        settings.tests.environment or default_environment(),
     )
-    resources = RunResources.of(
-        settings, config.called_models, book=book, redo=redo, as_json=format == "json"
-    )
+    config = replace(config, redo=redo, prints_json=format == "json")
     config.check()
-    check_models(config, resources.money)
-    benchmark = _make_benchmark(config, resources)
+    check_models(config)
+    benchmark = _make_benchmark(config)
     try:
         code = start_run(benchmark)
     except ProviderRefusalError as error:
@@ -186,31 +179,15 @@ def main(
     return 1
 
 
-def _make_benchmark(
-    config: ExercismConfig, resources: RunResources
-) -> ExerciseBenchmark:
+def _make_benchmark(config: ExercismConfig) -> ExerciseBenchmark:
     settings = config.settings.exercises
-    catalog = _catalog(settings.folder, resources.cache)
-    exercises, tools = _usable_exercises(
-        settings.select(catalog.exercises), config, resources
-    )
+    catalog = _catalog(settings.folder, config.cache)
+    selected = settings.select(catalog.exercises)
+    exercises, tools = _usable_exercises(selected, config)
     redact = Redactor.of_environment()
-    store = ExerciseStore(
-        resources.out,
-        config.run_name,
-        redact,
-        READER,
-    )
-    check_folders(resources)
-    return ExerciseBenchmark(
-        config,
-        resources,
-        store,
-        print,
-        catalog,
-        exercises,
-        tools,
-    )
+    store = ExerciseStore(config.out, config.run_name, redact, READER)
+    check_folders(config)
+    return ExerciseBenchmark(config, store, print, catalog, exercises, tools)
 
 
 def _catalog(folder: Path | None, cache: Path) -> Catalog:
@@ -220,9 +197,7 @@ def _catalog(folder: Path | None, cache: Path) -> Catalog:
 
 
 def _usable_exercises(
-    selected: Sequence[Exercise],
-    config: ExercismConfig,
-    resources: RunResources,
+    selected: Sequence[Exercise], config: ExercismConfig
 ) -> tuple[list[Exercise], dict[str, str]]:
     """Return the exercises that can be tested here, and the versions of tools by language."""
     counts = Counter(exercise.language for exercise in selected)
@@ -242,7 +217,7 @@ def _usable_exercises(
     for exercise in selected:
         if exercise.language in versions:
             testable.append(exercise)
-    missing = prepare(testable, resources.cache)
+    missing = prepare(testable, config.cache)
     for key, reason in sorted(missing.items()):
         print(f"skipped: {key}: {reason}")
     usable = []
@@ -259,10 +234,7 @@ def _usable_exercises(
 
 
 def make_services(
-    config: ExercismConfig,
-    resources: RunResources,
-    testers: list[ExerciseTester],
-    worker: WorkerAccess,
+    config: ExercismConfig, testers: list[ExerciseTester], worker: WorkerAccess
 ) -> ExerciseServices:
     """Build what the jobs of one process share; its tester is added to ``testers``."""
     tester = ExerciseTester(
@@ -274,14 +246,7 @@ def make_services(
         warn_once=worker.warn_once,
     )
     testers.append(tester)
-    prices = resources.money.prices
-    models = LiveModels(
-        config,
-        resources.retries,
-        worker.warn_once,
-        prices,
-    )
-    return ExerciseServices(config, models, tester)
+    return ExerciseServices(config, LiveModels(config, worker.warn_once), tester)
 
 
 @dataclass
@@ -297,7 +262,6 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
     packages = ("swe_retry_exercises",)
 
     config: ExercismConfig
-    options: RunResources
     catalog: Catalog
     exercises: Sequence[Exercise]
     tools: Mapping[str, str]
@@ -311,9 +275,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
         replay = self.config.settings.calls.replay
         recordings = None
         if replay is not None:
-            recordings = ReplayedModels(
-                replay_folder(replay), self.options.book.aliases
-            )
+            recordings = ReplayedModels(replay_folder(replay), self.config.book.aliases)
         jobs = {}
         for column, choice in self.config.columns.items():
             for exercise in self.exercises:
@@ -334,12 +296,7 @@ class ExerciseBenchmark(Benchmark[ExerciseResult]):
         return RunProgress(self.config.columns, len(self.exercises))
 
     def services(self) -> Callable[[WorkerAccess], ExerciseServices]:
-        return partial(
-            make_services,
-            self.config,
-            self.options,
-            self._testers,
-        )
+        return partial(make_services, self.config, self._testers)
 
     def deciding(self) -> JsonObject:
         return {**super().deciding(), "exercises_sha256": self.catalog.sha256}

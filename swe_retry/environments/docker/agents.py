@@ -18,9 +18,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from swe_retry.agent.command_agent import CommandRun, Surroundings, last_lines
+from swe_retry.agent.command_agent import last_lines
 from swe_retry.agent.grammars import SUFFIXES
-from swe_retry.agent.protocol import Task
+from swe_retry.agent.surroundings import CommandRun, Surroundings, Transcript
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.processes import CommandResult
 from swe_retry.environments import copies
@@ -109,13 +109,14 @@ class AgentContainer(Surroundings):
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return SCRATCH, AGENT_HOME
 
-    def hide_copies(self, task: Task) -> AgentContainer:
+    def hide_copies(self, root: Path, transcript: Transcript) -> AgentContainer:
         images = self.session.agent_images
         program = self.bubble.program
         if program not in images:
-            images[program] = self._make_image(task.root)
-        bubble = self.bubble.hide_copies(task, system=tuple(_interpreter()[1]))
-        task.transcript.hidden_paths += images[program].hidden
+            images[program] = self._make_image(root)
+        system = tuple(_interpreter()[1])
+        bubble = self.bubble.hide_copies(root, transcript, system)
+        transcript.hidden_paths += images[program].hidden
         return replace(self, bubble=bubble)
 
     def run(self, command: CommandRun) -> CommandResult:

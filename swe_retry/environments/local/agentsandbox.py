@@ -16,18 +16,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from swe_retry.agent.agents import AgentSettings, load_agent
-from swe_retry.agent.command_agent import (
-    PORT,
-    SOCKET,
-    CommandAgent,
-    CommandRun,
-    Surroundings,
-)
+from swe_retry.agent.command_agent import PORT, CommandAgent
 from swe_retry.agent.gateway import forward
 from swe_retry.agent.grammars import SUFFIXES
 from swe_retry.agent.named import named_agent
 from swe_retry.agent.named.installed import find_agent
 from swe_retry.agent.protocol import Agent, AgentResult, Task
+from swe_retry.agent.surroundings import SOCKET, CommandRun, Surroundings, Transcript
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import CommandResult
 from swe_retry.environments.base import AgentSandbox
@@ -80,15 +75,17 @@ class AgentBubble(Surroundings):
     def visible_paths(self, scratch: Path) -> tuple[Path, Path]:
         return SCRATCH, AGENT_HOME
 
-    def hide_copies(self, task: Task, system: Sequence[Path] = SYSTEM) -> AgentBubble:
-        sources = read_sources(task.root, SUFFIXES)
+    def hide_copies(
+        self, root: Path, transcript: Transcript, system: Sequence[Path] = SYSTEM
+    ) -> AgentBubble:
+        sources = read_sources(root, SUFFIXES)
         visible = VisiblePaths.of((*system, *self.readable))
         found = find_hidden(sources, visible.real, self.own)
         own = filter(partial(is_within, folders=self.own), found)
         copies = set(filter(is_needed, own))
         hidden = VisiblePaths.of(map(Path, found - copies)).real
-        task.transcript.hidden_paths = tuple(map(_as_published, hidden))
-        task.transcript.readable_copies = tuple(map(_as_published, sorted(copies)))
+        transcript.hidden_paths = tuple(map(_as_published, hidden))
+        transcript.readable_copies = tuple(map(_as_published, sorted(copies)))
         return replace(self, hidden=hidden)
 
     def run(self, command: CommandRun) -> CommandResult:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 
-from swe_retry.attempts import rank
+from swe_retry.attempts.choose import rank
 from swe_retry.core.atomic import write_bytes_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.core.hashing import fitting_name

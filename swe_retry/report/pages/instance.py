@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from swe_retry.attempts import conversation_origins
+from swe_retry.attempts.transcript import conversation_origins
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.plaintext import abbreviate

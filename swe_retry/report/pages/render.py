@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from swe_retry.attempts import describe_script, matrix
+from swe_retry.attempts.evidence.choice import describe_script, matrix
 from swe_retry.core.money import column, in_words
 from swe_retry.core.plaintext import escape_invisible
 from swe_retry.core.redaction import Redactor

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from statistics import fmean
 
-from swe_retry.attempts import choose, choose_by_evidence
+from swe_retry.attempts.choose import choose
+from swe_retry.attempts.evidence.choice import choose_by_evidence
 from swe_retry.attempts.policy import SelectionRule
 from swe_retry.core.money import Dollars, total
 from swe_retry.record.records import Attempt, AttemptStatus

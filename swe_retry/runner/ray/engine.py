@@ -82,24 +82,24 @@ class RayEngine:
         if not jobs:
             return
         benchmark = self.driver.benchmark
-        options = benchmark.options
-        scale = options.settings.scale
+        config = benchmark.config
+        scale = config.settings.scale
         key = self.driver.run_key
         plan = WorkerPlan(
             services=benchmark.services(),
             containers=benchmark.containers,
             needs_index=benchmark.needs_index,
-            cache=options.cache,
+            cache=config.cache,
             key=key,
             own_ray=not scale.cluster,
-            keys=key_variables(benchmark.config),
+            keys=key_variables(config),
             versions=versions(),
         )
-        count = min(options.workers, len(jobs))
+        count = min(config.workers, len(jobs))
         with ExitStack() as stack:
             stack.callback(ray.shutdown)
             if scale.cluster:
-                work = options.cache / "work" / key
+                work = config.cache / "work" / key
                 warn = self.driver.warn_once
                 connect_cluster(scale.cluster, benchmark.packages, work, warn)
             else:

@@ -28,12 +28,13 @@ from swe_retry.environments.local.packages import check_index
 from swe_retry.llm.gate import CallOutcome, PlannedCall
 from swe_retry.record.records import Attempt
 from swe_retry.runner.calls.journal import JournalEntry
-from swe_retry.runner.jobs import Finished, Job, JobContext, WorkerAccess, work_on
+from swe_retry.runner.jobs import Finished, Job, JobContext, WorkerAccess
 from swe_retry.runner.leftovers import claim, mark_children, node_cache, sweep
 from swe_retry.runner.progress.state import WorkStep
 from swe_retry.runner.ray.messages import JobStart, WorkerRequest
 from swe_retry.runner.ray.nodes import node_name
 from swe_retry.runner.slots import Slots, prepare_process
+from swe_retry.runner.threads import work_on
 
 DRIVER = "driver"
 """The threads of a worker that the driver always reaches, however many jobs are in work."""

@@ -18,8 +18,10 @@ from math import inf
 from pathlib import Path
 from runpy import run_path
 
-from swe_retry.attempts import choose, choose_by_evidence, is_enough, rank, stop_reason
+from swe_retry.attempts.choose import choose, rank
+from swe_retry.attempts.evidence.choice import choose_by_evidence
 from swe_retry.attempts.policy import StopRule
+from swe_retry.attempts.stop import is_enough, stop_reason
 from swe_retry.core.errors import UserError
 from swe_retry.core.money import dollars, known_sum, total
 from swe_retry.core.plaintext import abbreviate, one_line, quantity

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import numpy as np
 
-from swe_retry.attempts import class_weights
+from swe_retry.attempts.evidence.choice import class_weights
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.record.evidence import CandidateClass
 from swe_retry.report.statistics.methods import (

@@ -68,7 +68,7 @@ def test_files_too_long_for_the_window_are_only_named(tmp_path: Path) -> None:
     long = "x = 1\n" * 3_000
     script = Scripted(["app/main.py", "no"], Traits(context=4_000))
     coder = make_coder(tmp_path, script, files=APP | {"app/main.py": long})
-    coder.run("f", "")
+    coder.run()
     remark = "app/main.py is too long to be shown in full (18000 characters)"
     assert remark in script.prompt(1)
 
@@ -202,7 +202,7 @@ def test_files_named_last_are_kept_before_those_named_first(tmp_path: Path) -> N
         files={"app/first.py": first, "app/last.py": last},
         limits=ConversationLimits(Reflections(shared=9)),
     )
-    coder.run("f", "")
+    coder.run()
     shortened = []
     for request in script.requests:
         prompt = request[-1].content

@@ -218,8 +218,10 @@ def record(root: Path, case: Case) -> Scripted:
         tests=case.tests,
         linter=Linter(Nines()),
         on_failure=case.on_failure,
+        issue=case.issue,
+        repo_map=case.repo_map,
     )
-    coder.run(case.issue, case.repo_map)
+    coder.run()
     return script
 
 

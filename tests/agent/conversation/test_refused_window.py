@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.conversation.coder import Coder
+from swe_retry.agent.builtin import Coder
 from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.attempts.config import ModelChoice
 from swe_retry.llm.chat import RequestRefusedError, WindowExceededError
 from swe_retry.llm.provider_errors import RetryPolicy, stated_sizes
 from tests.llm.test_client import ASK, model
-from tests.support.formats import BAD, GOOD, make_coder
+from tests.support.formats import BAD, GOOD, make_coder, run_coder
 from tests.support.modelserver import LLAMA_CPP, LM_STUDIO, VLLM, ModelServer
 from tests.support.provider import Answer, Provider
 from tests.support.runs import live, options, read
@@ -191,8 +191,10 @@ def converse(
 ) -> tuple[Any, Coder]:
     limits = ConversationLimits(Reflections(shared=9))
     local = model(server, name="a-local-model")
-    coder = make_coder(root, local, limits=limits)
-    return coder.run("f is wrong", repo_map), coder
+    coder = make_coder(
+        root, local, limits=limits, issue="f is wrong", repo_map=repo_map
+    )
+    return run_coder(coder), coder
 
 
 def test_rounds_are_dropped_and_the_request_is_sent_once_more(tmp_path: Path) -> None:
@@ -248,8 +250,11 @@ def test_the_window_in_a_refusal_decides_the_next_request(
         server.will_answer(GOOD)
         local = model(server, name="a-local-model")
         limits = ConversationLimits(Reflections(shared=9))
-        coder = make_coder(tmp_path, local, limits=limits)
-        result = coder.run("f is wrong", "x = 1\n" * 2000)
+        repo_map = "x = 1\n" * 2000
+        coder = make_coder(
+            tmp_path, local, limits=limits, issue="f is wrong", repo_map=repo_map
+        )
+        result = run_coder(coder)
     assert result.ending is Ending.DONE
     assert result.edit is True
     # vLLM then refuses the limit of the reply, too, whose window is not known before.
@@ -265,7 +270,10 @@ def test_a_conversation_goes_on_within_the_window_that_a_refusal_states(
         server.refuses = True
         server.will_answer(*[f"{BAD}{number}{long}" for number in range(6)], GOOD)
         limits = ConversationLimits(Reflections(shared=9))
-        coder = make_coder(tmp_path, model(server, name="a-local-model"), limits=limits)
-        result = coder.run("f is wrong", "the map")
+        local = model(server, name="a-local-model")
+        coder = make_coder(
+            tmp_path, local, limits=limits, issue="f is wrong", repo_map="the map"
+        )
+        result = run_coder(coder)
     assert result.edit is True
     assert len(server.requests) - len(coder.calls) == 1, "one refusal is enough"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.builtin import tries
+from swe_retry.agent.builtin import Coder
 from swe_retry.agent.conversation.result import Ending, ReplyCounts, Result
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.formats import format_names, get_format
@@ -194,7 +194,7 @@ def test_the_fence_of_the_rules_is_in_no_file(tmp_path: Path) -> None:
     model = Scripted([""])
     exercise = Attempt(tmp_path, model, [TestReport(True)])
     setup = replace(SETUP, shown_files=("f.py",))
-    next(tries(exercise.task(setup, "whole")))
+    Coder.of(exercise.task(setup, "whole")).run()
     system = model.requests[0][0].content
     assert get_format("whole").instructions("````", Sample("f.py", "```\n")) in system
 

@@ -326,7 +326,7 @@ def test_of_a_file_that_was_shown_in_part_only_that_part_is_discarded(
 ) -> None:
     coder = make_coder(tmp_path, Scripted([]), files=FILES)
     message = Message("user", EXCERPT)
-    coder.messages += [message, Message("assistant", "written")]
+    coder.messages.extend([message, Message("assistant", "written")])
     shown_files = coder._shown_files
     shown_files.record(message, {"app/other.py": EXCERPT})
     report = apply_edits([WholeFile("app/other.py", after)], coder.workspace.read)

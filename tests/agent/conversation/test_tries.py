@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from swe_retry.agent.agents import load_agent
-from swe_retry.agent.builtin import BuiltinAgent, PlanFormat, tries
-from swe_retry.agent.conversation.limits import ConversationLimits
+from swe_retry.agent.builtin import BuiltinAgent, Coder, tries
 from swe_retry.agent.conversation.result import Ending
 from swe_retry.agent.conversation.setup import harness_setup
 from swe_retry.agent.conversation.testreport import Failure, TestReport
+from swe_retry.agent.formats.plan import PlanFormat
 from swe_retry.llm.chat import BudgetUsedError, RequestRefusedError, Traits
 from tests.support import write_files
 from tests.support.formats import (
@@ -123,9 +122,8 @@ def test_a_plan_that_names_shown_files_is_the_last_reply(tmp_path: Path) -> None
     plan = "In f.py, let f return 1."
     model = Scripted(["I need f.py.", plan, "never asked"])
     task = Attempt(tmp_path, model, []).task(harness_setup(), "diff")
-    task = replace(task, limits=ConversationLimits())
     plan_format = PlanFormat()
-    work = next(tries(task, plan_format))
+    work = Coder.of(task, plan_format).run()
     assert len(model.requests) == 2
     assert work.result
     assert work.result.ending is Ending.DONE

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from swe_retry.agent.gateway.lanes import Lanes
-from swe_retry.attempts import transcript
+from swe_retry.attempts.transcript import transcript
 from swe_retry.foreign.atif import atif_files
 from swe_retry.llm.chat import Message, Reply, ToolCall, Usage
 from swe_retry.record.records import Attempt

@@ -89,7 +89,7 @@ def test_an_agent_that_does_not_start_says_why_itself(
     agent = f"command:{shlex.join(['sh', '-c', code])}"
     config = agent_config("messages", agent=agent)
     lines: list[str] = []
-    assert try_agent(config, options(runs.folder, runs.cache), lines.append) == 1
+    assert try_agent(options(runs.folder, runs.cache).of(config), lines.append) == 1
     text = "\n".join(lines)
     (problem,) = [line for line in lines if line.startswith("ended ")]
     assert end in problem
@@ -109,11 +109,11 @@ def test_a_template_has_the_address_and_the_token(runs: GatewayRuns) -> None:
     argv = ["sh", "-c", 'echo "$0 $1"', "{address}/v1", "<{token}>"]
     config = agent_config("messages", agent=f"command:{shlex.join(argv)}")
     lines: list[str] = []
-    try_agent(config, options(runs.folder, runs.cache), lines.append)
+    try_agent(options(runs.folder, runs.cache).of(config), lines.append)
     assert re.search(r"http://127\.0\.0\.1:8080/v1 <[0-9a-f]{32}>", "\n".join(lines))
     alone = but(config, agent_api=())
     with pytest.raises(UserError, match=r"unknown placeholder \{address\}"):
-        try_agent(alone, options(runs.folder, runs.cache), lines.append)
+        try_agent(options(runs.folder, runs.cache).of(alone), lines.append)
 
 
 @needs_bubblewrap
@@ -121,7 +121,7 @@ def test_an_agent_is_tried(runs: GatewayRuns) -> None:
     lines: list[str] = []
     with runs.serve():
         config = agent_config("messages", "stream")
-        assert try_agent(config, options(runs.folder, runs.cache), lines.append) == 0
+        assert try_agent(options(runs.folder, runs.cache).of(config), lines.append) == 0
     text = "\n".join(lines)
     assert "ended     exit code 0" in text
     assert "cost      $0.0092" in text

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.command_agent import CommandRun
+from swe_retry.agent.surroundings import CommandRun
 from swe_retry.attempts.benchmark import agent_of
 from swe_retry.attempts.config import RunConfig, validate_config
 from swe_retry.cli.trial import try_agent
@@ -201,7 +201,8 @@ def test_the_sandbox_of_the_builtin_agent_decides_nothing() -> None:
 def test_an_agent_is_tried_in_the_sandbox(tmp_path: Path, cache: Path) -> None:
     lines: list[str] = []
     code = f"import os; print('seen:\\x1b[2J', os.path.exists({str(tmp_path)!r}))\n"
-    assert try_agent(shut_in(FIX + code), options(tmp_path, cache), lines.append) == 0
+    config = options(tmp_path, cache).of(shut_in(FIX + code))
+    assert try_agent(config, lines.append) == 0
     text = "\n".join(lines)
     assert "seen: False" in text
     assert "\x1b" not in text

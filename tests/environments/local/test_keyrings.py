@@ -184,7 +184,7 @@ def test_nothing_of_an_evaluation_reaches_a_later_attempt(
     chosen = live(provider, environment=EnvironmentKind.LOCAL, tries=1)
     provider.will_answer("textkit/slug.py", reply(CARRY))
     assert run_command(replace(chosen, run="first"), run_options, lambda _: None) == 0
-    report = report_settings(cache, EvaluatorKind.LOCAL, repos=run_options.repos)
+    report = report_settings(cache, EvaluatorKind.LOCAL, repos=None)
     assert report_command([tmp_path / "predictions/first"], report, lambda _: None) == 0
     provider.answers.clear()
     provider.will_answer("textkit/slug.py", reply(FIND))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import choose
+from swe_retry.attempts.choose import choose
 from swe_retry.core.errors import UserError
 from swe_retry.record.store import RunStore
 from swe_retry.report.combine.combine import combine

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import choose
+from swe_retry.attempts.choose import choose
 from swe_retry.llm.chat import Reply
 from swe_retry.record.records import Attempt, Origin
 from swe_retry.results.verdicts import Verdict, VerdictStatus

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import RESULTS, stated_fit
+from swe_retry.attempts.choose import RESULTS
+from swe_retry.attempts.evidence.facts import stated_fit
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.core.money import cost_words

@@ -20,7 +20,6 @@ import psutil
 import pytest
 
 from swe_retry.attempts.config import ModelChoice
-from swe_retry.attempts.options import Options
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.record.store import RunStore
@@ -47,6 +46,7 @@ from tests.support.runner import arguments, run_silently, start_run
 from tests.support.runs import (
     EDIT,
     IDS,
+    Start,
     config,
     ended_over_budget,
     options,
@@ -72,7 +72,7 @@ class Nodes:
     def address(self) -> str:
         return str(self.cluster.address)
 
-    def options(self, out: Path, *ids: str, **changes: Any) -> Options:
+    def options(self, out: Path, *ids: str, **changes: Any) -> Start:
         """Return options of a run on this cluster, with a cache below ``out``."""
         changes.setdefault("workers", 2)
         cache = out / "cache"
@@ -139,8 +139,8 @@ from unittest.mock import Mock
 import psutil
 from swe_retry.runner.engines import make_engine
 from swe_retry.runner.settings import CommonSettings, ScaleSettings
-options = Mock(settings=CommonSettings(scale=ScaleSettings(ray="own")))
-make_engine(Mock(benchmark=Mock(options=options)))
+config = Mock(settings=CommonSettings(scale=ScaleSettings(ray="own")))
+make_engine(Mock(benchmark=Mock(config=config)))
 from swe_retry.runner.ray.engine import start_own_ray
 start_own_ray(1)
 me = psutil.Process()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import choose
+from swe_retry.attempts.choose import choose
 from swe_retry.llm.chat import Reply
 from swe_retry.record.evidence import Evidence
 from swe_retry.record.records import Attempt, AttemptStatus

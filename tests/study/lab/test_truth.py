@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from swe_retry.attempts import choose_by_evidence, class_weights
+from swe_retry.attempts.evidence.choice import choose_by_evidence, class_weights
 from swe_retry.cli.lab import lab_text
 from swe_retry.core.errors import UserError
 from swe_retry.study.lab.picture import write_pictures
