@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,69 +23,37 @@ K1 = 1.2
 _B = 0.4
 
 
-@dataclass(frozen=True)
 class Lexicon:
-    """Tables of one index, each made on first use and kept for later queries."""
+    """Tables of one index, for all queries.
 
-    index: Index
+    Attributes:
+        file_of: the file of each unit.
+        stem_counts: the number of stems of each identifier; at least one.
+        path_stems: for each stem the files with it in their path: the base name counts 1,
+            folders half.
+    """
 
-    @cached_property
-    def files(self) -> FileIndex:
-        return FileIndex.of(self.index.paths)
-
-    @cached_property
-    def file_numbers(self) -> dict[str, int]:
-        return _numbers(self.index.paths)
-
-    @cached_property
-    def identifier_numbers(self) -> dict[str, int]:
-        return _numbers(self.index.identifiers)
-
-    @cached_property
-    def _stem_numbers(self) -> dict[str, int]:
-        return _numbers(self.index.stems)
-
-    @cached_property
-    def file_of(self) -> Ints:
-        files = np.arange(len(self.index.paths), dtype=np.int32)
-        unit_counts = np.diff(self.index.first_unit)
-        return np.repeat(files, unit_counts)
-
-    @cached_property
-    def unit_lengths(self) -> Floats:
-        index = self.index
-        return sum_by_number(index.units, index.counts, len(index.rows))
-
-    @cached_property
-    def file_lengths(self) -> Floats:
-        return sum_by_number(self.file_of, self.unit_lengths, len(self.index.paths))
-
-    @cached_property
-    def unit_norms(self) -> Floats:
-        return _norms(self.unit_lengths)
-
-    @cached_property
-    def file_norms(self) -> Floats:
-        return _norms(self.file_lengths)
-
-    @cached_property
-    def _units_by_name(self) -> tuple[Ints, Ints]:
-        names = self.index.names
-        order = np.argsort(names, kind="stable").astype(np.int32)
-        identifiers = np.arange(len(self.index.identifiers) + 1)
-        starts = np.searchsorted(names[order], identifiers)
-        return order, starts.astype(np.int32)
-
-    @cached_property
-    def definition_counts(self) -> Ints:
-        return np.diff(self._units_by_name[1])
-
-    @cached_property
-    def stem_counts(self) -> Floats:
-        """The number of stems of each identifier; at least one."""
-        number = len(self.index.identifiers)
-        counts = np.bincount(self.index.stem_identifiers, minlength=number)
-        return np.maximum(counts, 1).astype(np.float64)
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.files = FileIndex.of(index.paths)
+        self.file_numbers = _numbers(index.paths)
+        self.identifier_numbers = _numbers(index.identifiers)
+        self.stem_numbers = _numbers(index.stems)
+        file_count = len(index.paths)
+        files = np.arange(file_count, dtype=np.int32)
+        self.file_of: Ints = np.repeat(files, np.diff(index.first_unit))
+        self.unit_lengths = sum_by_number(index.units, index.counts, len(index.rows))
+        self.file_lengths = sum_by_number(self.file_of, self.unit_lengths, file_count)
+        self.unit_norms = _norms(self.unit_lengths)
+        self.file_norms = _norms(self.file_lengths)
+        self.units_by_name = np.argsort(index.names, kind="stable").astype(np.int32)
+        identifiers = np.arange(len(index.identifiers) + 1)
+        starts = np.searchsorted(index.names[self.units_by_name], identifiers)
+        self.name_starts = starts.astype(np.int32)
+        self.definition_counts: Ints = np.diff(self.name_starts)
+        counts = np.bincount(index.stem_identifiers, minlength=len(index.identifiers))
+        self.stem_counts = np.maximum(counts, 1).astype(np.float64)
+        self.path_stems = _path_stems(index.paths)
 
     def units_named(self, name: str) -> Ints:
         number = self.identifier_numbers.get(name)
@@ -94,33 +62,13 @@ class Lexicon:
         return self.units_defining(np.array([number]))
 
     def units_defining(self, identifiers: Numbers) -> Ints:
-        order, starts = self._units_by_name
+        starts = self.name_starts
         positions = _ranges(starts[identifiers], starts[identifiers + 1])
-        units: Ints = order[positions]
-        return units
-
-    @cached_property
-    def path_stems(self) -> dict[str, Shares]:
-        """For each stem the files with it in their path: the base name counts 1, folders half."""
-        stems_of = cache(_stems_of)
-        shares_by_stem: dict[str, dict[int, float]] = {}
-        for number, path in enumerate(self.index.paths):
-            folders, _, base = path.rpartition("/")
-            name = base.rpartition(".")[0] or base
-            for stem in stems_of(name):
-                shares_by_stem.setdefault(stem, {})[number] = 1.0
-            for stem in stems_of(folders):
-                shares_by_stem.setdefault(stem, {}).setdefault(number, _FOLDER_SHARE)
-        path_stems: dict[str, Shares] = {}
-        for stem, shares in shares_by_stem.items():
-            numbers = np.array(list(shares), np.int64)
-            values = np.array(list(shares.values()))
-            path_stems[stem] = (numbers, values)
-        return path_stems
+        return self.units_by_name[positions]
 
     def identifiers_with(self, stem: str) -> Ints:
         """Return the numbers of the identifiers that hold ``stem``."""
-        number = self._stem_numbers.get(stem)
+        number = self.stem_numbers.get(stem)
         if number is None:
             return np.empty(0, np.int32)
         start = self.index.stem_starts[number]
@@ -145,6 +93,23 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
+def _path_stems(paths: Sequence[str]) -> dict[str, Shares]:
+    stems_of = cache(_stems_of)
+    shares_by_stem: dict[str, dict[int, float]] = defaultdict(dict)
+    for number, path in enumerate(paths):
+        folders, _, base = path.rpartition("/")
+        name = base.rpartition(".")[0] or base
+        for stem in stems_of(name):
+            shares_by_stem[stem][number] = 1.0
+        for stem in stems_of(folders):
+            shares_by_stem[stem].setdefault(number, _FOLDER_SHARE)
+    path_stems: dict[str, Shares] = {}
+    for stem, shares in shares_by_stem.items():
+        numbers = np.array(list(shares), np.int64)
+        path_stems[stem] = (numbers, np.array(list(shares.values())))
+    return path_stems
+
+
 def _stems_of(text: str) -> list[str]:
     stems: list[str] = []
     for identifier in IDENTIFIER.findall(text):
@@ -153,7 +118,7 @@ def _stems_of(text: str) -> list[str]:
 
 
 def _norms(lengths: Floats) -> Floats:
-    mean = lengths.mean() or 1.0
+    mean = lengths.sum() / max(1, len(lengths)) or 1.0
     return 1 - _B + _B * lengths / mean
 
 

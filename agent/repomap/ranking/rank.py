@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swe_retry.agent.repomap.ranking.evidence import Fits, weigh
 from swe_retry.agent.repomap.ranking.index import FILE, Index
@@ -16,7 +14,6 @@ from swe_retry.agent.repomap.ranking.lexicon import Floats, Lexicon
 from swe_retry.agent.repomap.ranking.query import read_query
 from swe_retry.agent.repomap.ranking.references import References
 
-Mask = NDArray[np.bool_]
 # A folder of tests, or the name of a file with tests.
 _TEST = re.compile(
     r"(^|/)(tests?|testing|__tests__|specs?|testdata|test-data|fixtures?|benchmarks?|roottest)/"
@@ -116,35 +113,16 @@ class Ranking:
         return tuple(kind for _, kind in sorted(strengths))
 
 
-@dataclass(frozen=True)
 class Ranker:
     """Ranks one index for many texts."""
 
-    index: Index
-
-    @cached_property
-    def lexicon(self) -> Lexicon:
-        return Lexicon(self.index)
-
-    @cached_property
-    def references(self) -> References:
-        return References.of(self.lexicon)
-
-    @cached_property
-    def graph(self) -> References:
-        return self.references.between_files(self.lexicon)
-
-    @cached_property
-    def _tests(self) -> Mask:
-        return self._matches(_TEST)
-
-    @cached_property
-    def _documentation(self) -> Mask:
-        return self._matches(_DOCUMENTATION)
-
-    def _matches(self, pattern: re.Pattern[str]) -> Mask:
-        matches = [bool(pattern.search(path)) for path in self.index.paths]
-        return np.array(matches, bool)
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.lexicon = Lexicon(index)
+        self.references = References.of(self.lexicon)
+        self.graph = self.references.between_files(self.lexicon)
+        self.tests = [bool(_TEST.search(path)) for path in index.paths]
+        self.documents = [bool(_DOCUMENTATION.search(path)) for path in index.paths]
 
     def rank(self, text: str) -> Ranking:
         query = read_query(text)
@@ -154,9 +132,9 @@ class Ranker:
         named_files = [lexicon.file_numbers[path] for path in mentioned]
         factors = np.ones(len(self.index.paths))
         if not query.asks_for_tests:
-            factors[self._tests] *= _SIDE
+            factors[self.tests] *= _SIDE
         if not query.asks_for_documentation:
-            factors[self._documentation] *= _SIDE
+            factors[self.documents] *= _SIDE
         unit_counts = np.diff(self.index.first_unit)
         factors[unit_counts == 1] *= _NOTHING_DEFINED
         shares = self._file_shares(evidence, named_files, factors)
