@@ -117,13 +117,12 @@ def edits_of(
         readers = _readers_for(part)
         has_signs = has_signs or readers not in ([], [read_pairs])
         for other in _read_others(part, scope, readers):
-            is_own = not isinstance(other, list) and other.path in named
-            if not is_own:
+            if isinstance(other, list) or other.path not in named:
                 all_parts.append(other)
-            elif isinstance(other, SearchReplace):
-                again.append(replace(other, again=True))
-            elif not isinstance(other, list):
-                again.append(other)
+                continue
+            if isinstance(other, SearchReplace):
+                other = replace(other, again=True)
+            again.append(other)
     edits, rest = _split_parts(_without_fences_of_edits(all_parts))
     edits += again
     # Without signs of another notation, a format of whole files has read all fences.

@@ -272,8 +272,8 @@ class Gateway:
         if path.endswith(("/count_tokens", ":countTokens")):
             count = len(data) // _BYTES_PER_TOKEN
             return web.json_response({"input_tokens": count, "totalTokens": count})
-        is_served = dialect and dialect.api in self.settings.api
-        if not dialect or not is_served or method != "POST":
+        apis = self.settings.api
+        if not dialect or dialect.api not in apis or method != "POST":
             return self._refuse(dialect, f"{method} {path} is not served here", 404)
         # The loop serves all attempts, and a large body takes seconds.
         loop = asyncio.get_running_loop()

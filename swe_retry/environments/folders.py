@@ -20,6 +20,15 @@ FOLDER = "/sandbox"
 """Where a command sees its folder: the same path in each run and environment."""
 HOST = "sandbox"
 """The name of the machine that a command sees."""
+VARIABLES = {
+    "USER": "harness",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+"""The environment variables of each command, besides where its home and its programs are."""
 NOT_STARTED = 127
 """The exit code where ``argv`` names no program, as in shells."""
 _LONGEST_PART = 255

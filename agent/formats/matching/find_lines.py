@@ -67,7 +67,7 @@ class Match:
 _LOOKS_PER_MATCH = 4
 # For each line, to compare the indentation.
 _LOOKS_PER_SHIFT = 3
-_Search = Callable[[Lines, Lines, Lines, PlacingWork], list[Match]]
+_Search = Callable[[FixedLines, Lines, Lines, PlacingWork], list[Match]]
 
 
 def find_matches(
@@ -112,7 +112,7 @@ def _fixed_match(start: int, end: int, lines: FixedLines) -> Match:
 
 
 def _exact_matches(
-    lines: Lines, search: Lines, replace: Lines, work: PlacingWork
+    lines: FixedLines, search: Lines, replace: Lines, work: PlacingWork
 ) -> list[Match]:
     size = len(search)
     new_lines = tuple(replace)
@@ -136,7 +136,7 @@ def _bare_lines(
 
 
 def _bare_matches(
-    lines: Lines,
+    lines: FixedLines,
     search: Lines,
     replace: Lines,
     work: PlacingWork,
@@ -144,7 +144,7 @@ def _bare_matches(
     blanks: bool = True,
 ) -> list[Match]:
     """Match lines as ``strip`` leaves them, with or without ``blanks``."""
-    numbers, bare_lines = _bare_lines(tuple(lines), strip, blanks)
+    numbers, bare_lines = _bare_lines(lines, strip, blanks)
     search_numbers, bare_search = _bare_lines(tuple(search), strip, blanks)
     size = len(bare_search)
 
@@ -168,7 +168,7 @@ def _bare_matches(
 
 
 def _elision_matches(
-    lines: Lines, search: Lines, replace: Lines, work: PlacingWork
+    lines: FixedLines, search: Lines, replace: Lines, work: PlacingWork
 ) -> list[Match]:
     """Match the pieces between lines of dots in order; the lines in between are kept."""
     old_pieces = _pieces(search)
@@ -199,7 +199,7 @@ def _elision_matches(
 
 
 def _only_match_from(
-    first: int, lines: Lines, search: Lines, replace: Lines, work: PlacingWork
+    first: int, lines: FixedLines, search: Lines, replace: Lines, work: PlacingWork
 ) -> Match | None:
     """Return the only match of a piece from ``first`` on, by the first step that has any."""
     for step in SURE_STEPS:

@@ -42,7 +42,7 @@ _MAX_FILE_LENGTH = 2_000_000
 
 
 def likest_lines(
-    lines: Lines, search: Lines, replace: Lines, work: PlacingWork, path: str
+    lines: FixedLines, search: Lines, replace: Lines, work: PlacingWork, path: str
 ) -> tuple[int, int, FixedLines] | None:
     """Return the first and last line of the only ones like ``search``, and their new lines.
 
@@ -61,7 +61,7 @@ def likest_lines(
     work.spend(len(lines))
     full_search = lines_at(search, search_numbers)
     plain_search = list(map(_plain, full_search))
-    plain_lines = _plain_lines(tuple(lines))
+    plain_lines = _plain_lines(lines)
     all_plain_lines = set(plain_lines)
     # Where most lines are nowhere in the file, the places are not compared.
     equal_count = sum(line in all_plain_lines for line in plain_search)

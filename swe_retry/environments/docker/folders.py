@@ -35,6 +35,7 @@ from swe_retry.environments.docker.images import holds, pull
 from swe_retry.environments.folders import (
     FOLDER,
     HOST,
+    VARIABLES,
     FolderCommand,
     FolderResult,
     check_readable,
@@ -123,15 +124,7 @@ def _options(limits: ResourceLimits, readable: Iterable[Path]) -> dict[str, Any]
             "fs.mqueue.queues_max": "0",
         },
         "cap_add": _CAPABILITIES,
-        "environment": {
-            "HOME": _HOME,
-            "PYTHONHASHSEED": "0",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "LANG": "C.UTF-8",
-            "LC_ALL": "C.UTF-8",
-            "TZ": "UTC",
-            "USER": "harness",
-        },
+        "environment": {"HOME": _HOME, **VARIABLES},
         "working_dir": "/",
         "volumes": {str(path): {"bind": str(path), "mode": "ro"} for path in readable},
     }

@@ -24,6 +24,7 @@ from swe_retry.core.hashing import sha256_of
 from swe_retry.core.plaintext import Say
 from swe_retry.core.shutdown import Check
 from swe_retry.environments.base import ResourceLimits
+from swe_retry.environments.folders import VARIABLES
 from swe_retry.environments.local.bubblewrap import (
     bubblewrap_works,
     process_limit_binds,
@@ -306,16 +307,7 @@ SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 def command_variables(python: Path | None, home: str) -> dict[str, str]:
     """Return the environment variables of a command that finds ``python`` first."""
-    variables = {
-        "PATH": SYSTEM_PATH,
-        "HOME": home,
-        "USER": "harness",
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "TZ": "UTC",
-        "PYTHONHASHSEED": "0",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    variables = {"PATH": SYSTEM_PATH, "HOME": home, **VARIABLES}
     if python:
         variables["PATH"] = f"{python.parent}:{variables['PATH']}"
         variables["VIRTUAL_ENV"] = str(python.parent.parent)

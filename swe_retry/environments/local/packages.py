@@ -113,13 +113,11 @@ def find_era(
     folder: Path,
     warn: Say,
 ) -> str:
-    """Return the date that packages of ``spec`` are limited to; empty for no limit.
+    """Return the date that packages of ``spec``, which has one, are limited to; empty for none.
 
     It is the latest of the files' date, that of the Python, and the uploads of what the spec pins.
     The index is asked once; the answer is kept in ``folder``.
     """
-    if not spec.date:
-        return ""
     era_file = folder / "era.txt"
     if era_file.is_file():
         era = era_file.read_text("utf-8").strip()
