@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.conversation.result import Ending, Result
 from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult, Task

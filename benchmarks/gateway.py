@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 import typer
 from aiohttp import ClientSession, TCPConnector, web
 
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.client import LiteLLMModel

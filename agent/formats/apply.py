@@ -32,6 +32,7 @@ from swe_retry.agent.formats.matching.lines import (
     to_text,
 )
 from swe_retry.agent.formats.matching.place_edits import Placement, place_edits
+from swe_retry.agent.formats.protocol import EditFormat
 from swe_retry.agent.formats.reading.fences import (
     MARKUP_SUFFIXES,
     STRAY_MARKER,
@@ -58,6 +59,15 @@ _LOOKS_TO_EXPLAIN = 3
 _LINES_PER_LOOK = 8
 # The search for an edit reads its whole file. No recorded reply has a tenth of this.
 MAX_EDITS = 500
+
+
+class EngineFormat(EditFormat):
+    """A format whose edits ``apply_edits`` applies."""
+
+    def apply(
+        self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
+    ) -> ApplyReport:
+        return apply_edits(edits, read)
 
 
 def apply_edits(edits: Sequence[Edit], read: Reader) -> ApplyReport:

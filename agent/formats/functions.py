@@ -6,9 +6,10 @@ import reprlib
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 
+from swe_retry.agent.formats.apply import EngineFormat
 from swe_retry.agent.formats.edits import Edit, SearchReplace, Unreadable, WholeFile
 from swe_retry.agent.formats.matching.lines import to_lines, with_ends
-from swe_retry.agent.formats.protocol import EditFormat, MalformedReplyError, ReplyScope
+from swe_retry.agent.formats.protocol import MalformedReplyError, ReplyScope
 from swe_retry.agent.formats.reading.answer import answer_lines
 from swe_retry.agent.formats.reading.calls import (
     PATH_NAMES,
@@ -30,7 +31,7 @@ from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.chat import Reply, ToolCall
 
 
-class FunctionFormat(EditFormat):
+class FunctionFormat(EngineFormat):
     """Edits as calls of one function, with one edit or a list of edits each."""
 
     function: str

@@ -148,13 +148,11 @@ class EditFormat(ABC):
         An unreadable part is an ``Unreadable`` where the rest of the reply can be read.
         """
 
+    @abstractmethod
     def apply(
         self, edits: Sequence[Edit], read: Reader, chat: Sequence[str]
     ) -> ApplyReport:
         """Apply ``edits`` to the texts that ``read`` returns; ``chat`` as in ``ReplyScope``."""
-        from swe_retry.agent.formats.apply import apply_edits
-
-        return apply_edits(edits, read)
 
     def join(self, partial: str, reply: str) -> str:
         """Return the text to parse when ``reply`` follows ``partial``, which was cut off.

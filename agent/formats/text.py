@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from swe_retry.agent.formats.apply import EngineFormat
 from swe_retry.agent.formats.edits import (
     Edit,
     Part,
@@ -59,7 +60,7 @@ _READERS: tuple[tuple[PartReader, tuple[str, ...]], ...] = (
 )
 
 
-class TextFormat(EditFormat):
+class TextFormat(EngineFormat):
     """A format whose edits are in the text of the reply."""
 
     read: PartReader

@@ -25,7 +25,7 @@ from threading import Lock
 import aiohttp
 from aiohttp import web
 
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway.lanes import Lanes
 from swe_retry.agent.gateway.provider import (
     JSON_TYPE,

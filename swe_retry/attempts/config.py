@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from swe_retry.agent.agents import BUILTIN, AgentSettings, home_hashes, is_command
+from swe_retry.agent.agents import is_command
+from swe_retry.agent.agentsettings import BUILTIN, AgentSettings, home_hashes
 from swe_retry.agent.conversation.limits import Builtin
 from swe_retry.agent.named import OUTSIDE, named_agent
 from swe_retry.attempts.own_settings import ProjectSettings

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from swe_retry.agent.agents import AgentSettings, load_agent
+from swe_retry.agent.agents import load_agent
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.builtin import BuiltinAgent
 from swe_retry.agent.command_agent import CommandAgent
 from swe_retry.agent.conversation.result import Ending

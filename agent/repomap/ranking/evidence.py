@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swe_retry.agent.repomap.ranking.index import Numbers
+from swe_retry.agent.repomap.ranking.index import Integers
 from swe_retry.agent.repomap.ranking.lexicon import (
     K1,
     Floats,
@@ -109,7 +109,7 @@ def _weigh_traceback(
 
 
 def _bm25(
-    lexicon: Lexicon, identifiers: Numbers, weight: float, units: Floats, files: Floats
+    lexicon: Lexicon, identifiers: Integers, weight: float, units: Floats, files: Floats
 ) -> None:
     """Add BM25's scores of ``identifiers`` to the sums of the units and of the files."""
     postings, counts = lexicon.postings(identifiers)

@@ -21,7 +21,7 @@ from swe_retry.agent.repomap.scanning.tags import (
 )
 
 Ints = NDArray[np.int32]
-Numbers = NDArray[np.integer]
+Integers = NDArray[np.integer]
 FILE = 0
 TYPE = 1
 FUNCTION = 2
@@ -192,7 +192,7 @@ def build_index(
     )
 
 
-def _starts(sizes: Sequence[int] | Numbers) -> Ints:
+def _starts(sizes: Sequence[int] | Integers) -> Ints:
     """Return where groups of these sizes start one after another, and the end of the last."""
     starts = np.concatenate(([0], np.cumsum(sizes)))
     return starts.astype(np.int32)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swe_retry.agent.mentions import FileIndex
-from swe_retry.agent.repomap.ranking.index import Index, Ints, Numbers
+from swe_retry.agent.repomap.ranking.index import Index, Integers, Ints
 from swe_retry.agent.repomap.scanning.tags import IDENTIFIER, parts
 
 Floats = NDArray[np.float64]
-Shares = tuple[Numbers, Floats]
+Shares = tuple[Integers, Floats]
 """Numbers of units or files, each with a share between 0 and 1."""
 _FOLDER_SHARE = 0.5
 # BM25 (Robertson & Zaragoza 2009): saturation of repetition, and weight of length.
@@ -61,7 +61,7 @@ class Lexicon:
             return np.empty(0, np.int32)
         return self.units_defining(np.array([number]))
 
-    def units_defining(self, identifiers: Numbers) -> Ints:
+    def units_defining(self, identifiers: Integers) -> Ints:
         starts = self.name_starts
         positions = _ranges(starts[identifiers], starts[identifiers + 1])
         return self.units_by_name[positions]
@@ -75,7 +75,7 @@ class Lexicon:
         end = self.index.stem_starts[number + 1]
         return self.index.stem_identifiers[start:end]
 
-    def postings(self, identifiers: Numbers) -> tuple[Ints, NDArray[np.uint8]]:
+    def postings(self, identifiers: Integers) -> tuple[Ints, NDArray[np.uint8]]:
         """Return the units that hold ``identifiers``, and how often."""
         index = self.index
         positions = _ranges(index.starts[identifiers], index.starts[identifiers + 1])
@@ -122,13 +122,13 @@ def _norms(lengths: Floats) -> Floats:
     return 1 - _B + _B * lengths / mean
 
 
-def sum_by_number(numbers: Numbers, values: NDArray[Any], size: int) -> Floats:
+def sum_by_number(numbers: Integers, values: NDArray[Any], size: int) -> Floats:
     """Return for each of ``size`` places the sum of its values."""
     sums = np.bincount(numbers, values, size)
     return sums.astype(np.float64, copy=False)
 
 
-def _ranges(starts: Numbers, ends: Numbers) -> Numbers:
+def _ranges(starts: Integers, ends: Integers) -> Integers:
     """Return the numbers of all ranges one after another."""
     sizes = ends - starts
     shifts = np.repeat(ends - np.cumsum(sizes), sizes)

@@ -15,7 +15,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from swe_retry.agent.agents import AgentSettings, load_agent
+from swe_retry.agent.agents import load_agent
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.command_agent import PORT, CommandAgent
 from swe_retry.agent.gateway import forward
 from swe_retry.agent.grammars import SUFFIXES

@@ -45,6 +45,7 @@ from swe_retry.environments.local.bubblewrap import (
 )
 from swe_retry.environments.local.confinement import (
     Confined,
+    ControlGroup,
     command_variables,
     confine,
 )
@@ -109,38 +110,32 @@ def run_shut_in(
     limits = confined.limits
     output = limits.tail()
     errors = limits.tail()
-    become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
-    sandboxed_argv = ["--", *(become if user is not None else ()), *command.argv]
-
-    def command_line(options: tuple[str, ...]) -> list[str]:
-        seen = replace(view, options=(*options, *view.options))
-        return sandbox_argv(sandboxed_argv, seen, limits, user is not None)
-
     try:
-        with confined.group() as group:
-            inside = group.add if group else lambda _: None
-            with start_sandbox(
-                command_line, str(view.folder), command, output, errors, inside
-            ) as sandbox:
-                sandbox.limit(confined.rlimits())
-                folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
-                fill(folder)
-                if user is not None:
-                    home = f"/proc/{sandbox.pid}/root{HOME}"
-                    own = ["chown", "-Rh", f"{user}:{user}", f"{folder}/.", home]
-                    subprocess.run(own, check=True)
-                started = time.monotonic()
-                in_time = sandbox.run(command.timeout, confined.check)
-                seconds = time.monotonic() - started
-                sandbox.kill()
-                confined.check()
-                sandbox.drain()
-                code = sandbox.exit_code()
-                files = {}
-                for path in command.collect:
-                    data = read_collected(sandbox.folder, path, limits.collected)
-                    if data is not None:
-                        files[path] = data
+        with (
+            confined.group() as group,
+            start_sandbox(
+                view, command, limits, user, group, output, errors
+            ) as sandbox,
+        ):
+            sandbox.limit(confined.rlimits())
+            folder = Path(f"/proc/{os.getpid()}/fd/{sandbox.folder}")
+            fill(folder)
+            if user is not None:
+                home = f"/proc/{sandbox.pid}/root{HOME}"
+                own = ["chown", "-Rh", f"{user}:{user}", f"{folder}/.", home]
+                subprocess.run(own, check=True)
+            started = time.monotonic()
+            in_time = sandbox.run(command.timeout, confined.check)
+            seconds = time.monotonic() - started
+            sandbox.kill()
+            confined.check()
+            sandbox.drain()
+            code = sandbox.exit_code()
+            files = {}
+            for path in command.collect:
+                data = read_collected(sandbox.folder, path, limits.collected)
+                if data is not None:
+                    files[path] = data
     except (OSError, subprocess.CalledProcessError) as error:
         raise InfrastructureError(
             f"cannot run a command in a sandbox: {error}"
@@ -237,18 +232,22 @@ class Gated:
 
 @contextmanager
 def start_sandbox(
-    make_argv: Callable[[tuple[str, ...]], Sequence[str]],
-    folder: str,
+    view: View,
     command: FolderCommand,
+    limits: ResourceLimits,
+    user: int | None,
+    group: ControlGroup | None,
     output: Tail,
     errors: Tail,
-    inside: Callable[[int], None],
 ) -> Iterator[Gated]:
     """Set a sandbox up that waits before its command; at the end nothing of it is left.
 
-    ``make_argv`` takes options and returns bubblewrap's command line with them.
-    ``inside`` is called with the process id of the sandbox before anything runs in it.
+    It joins ``group`` before anything runs in it, and becomes ``user`` before its command.
     """
+    argv = ["--"]
+    if user is not None:
+        argv += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    argv += command.argv
     marker = f"{HARNESS}/{secrets.token_hex(16)}"
     with contextlib.ExitStack() as stack:
         blocked, gate = _pipe(stack)
@@ -267,8 +266,9 @@ def start_sandbox(
         if filtered is not None:
             options += ["--seccomp", str(filtered)]
             passed.append(filtered)
+        seen = replace(view, options=(*options, *view.options))
         process = subprocess.Popen(
-            make_argv(tuple(options)),
+            sandbox_argv(argv, seen, limits, as_other=user is not None),
             pass_fds=passed,
             start_new_session=True,
             bufsize=0,
@@ -290,7 +290,8 @@ def start_sandbox(
             pid = int(json.loads(status.readline())["child-pid"])
         except (ValueError, KeyError) as error:
             raise _not_set_up(process) from error
-        inside(pid)
+        if group:
+            group.add(pid)
         watched = (_pidfd(stack, process.pid), _pidfd(stack, pid))
         end = time.monotonic() + _SET_UP_SECONDS
         root = f"/proc/{pid}/root"
@@ -298,7 +299,9 @@ def start_sandbox(
             if process.poll() is not None or time.monotonic() > end:
                 raise _not_set_up(process)
             time.sleep(_BREATH)
-        opened = os.open(root + folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened = os.open(
+            f"{root}{view.folder}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        )
         stack.callback(os.close, opened)
         outputs = []
         for stream, tail in ((process.stdout, output), (process.stderr, errors)):

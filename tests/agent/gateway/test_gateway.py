@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway import gateway as gateway_module
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.errors import StoppedError

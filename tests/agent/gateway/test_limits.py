@@ -194,7 +194,7 @@ def test_a_request_that_cannot_be_read_is_refused_alone(
 
 QUIET = """
 import http.client, json, socket, sys, time
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.llm.client import LiteLLMModel

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.agent.agents import AgentSettings
+from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.dialects.pieces import events_of
