@@ -27,32 +27,15 @@ if TYPE_CHECKING:
     from swe_retry.results.rows import InstanceRecord as InstanceRecord
     from swe_retry.results.rows import RunRecords as RunRecords
 else:
-    _MODULES = {
-        "Agent": "swe_retry.agent.protocol",
-        "AgentResult": "swe_retry.agent.protocol",
-        "AttemptRecord": "swe_retry.results.rows",
-        "CallRecord": "swe_retry.results.rows",
-        "ChatModel": "swe_retry.llm.chat",
-        "Ending": "swe_retry.agent.conversation.result",
-        "InfrastructureError": "swe_retry.core.errors",
-        "InstanceRecord": "swe_retry.results.rows",
-        "Message": "swe_retry.llm.chat",
-        "Reply": "swe_retry.llm.chat",
-        "RunRecords": "swe_retry.results.rows",
-        "Solution": "swe_retry.api",
-        "Task": "swe_retry.agent.protocol",
-        "ToolCall": "swe_retry.llm.chat",
-        "UserError": "swe_retry.core.errors",
-        "load_run": "swe_retry.api",
-        "solve": "swe_retry.api",
-    }
 
     def __getattr__(name):  # noqa: ANN001, ANN202
-        if name not in _MODULES:
+        if name not in __all__:
             raise AttributeError("module 'swe_retry' has no attribute %r" % name)  # noqa: UP031
         from importlib import import_module
 
-        return getattr(import_module(_MODULES[name]), name)
+        from swe_retry.core.lazy import homes_in
+
+        return getattr(import_module(homes_in(__file__)[name]), name)
 
     def __dir__():  # noqa: ANN202
         return sorted(set(globals()) | set(__all__))

@@ -9,20 +9,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from swe_retry.core.lazy import homes_in
+
 if TYPE_CHECKING:
-    from swe_retry.agent.builtin import Coder, error_of, tries
+    from swe_retry.agent.builtin import PlanFormat, error_of, tries
     from swe_retry.agent.conversation.context import window_of
     from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
     from swe_retry.agent.conversation.result import Ending, Result
     from swe_retry.agent.conversation.setup import ConversationSetup
     from swe_retry.agent.conversation.testreport import TestReport
     from swe_retry.agent.formats import format_names
-    from swe_retry.agent.formats.plan import PlanFormat
     from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
-    from swe_retry.agent.protocol import AgentResult, OpenHost, Task
-    from swe_retry.agent.surroundings import Transcript
-    from swe_retry.attempts.transcript import transcript_blocks
+    from swe_retry.agent.protocol import AgentResult, Task, Transcript
+    from swe_retry.attempts import transcript_blocks
     from swe_retry.cli.run import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
@@ -145,6 +145,7 @@ if TYPE_CHECKING:
     )
     from swe_retry.runner.options import (
         RunBasics,
+        RunResources,
         ask_servers,
         model_slug,
         name_slug,
@@ -158,105 +159,11 @@ if TYPE_CHECKING:
     from swe_retry.runner.slots import waiting_for_model
     from swe_retry.testing.testlogs import failed_test_names, report_results
 
-_NAMES = {
-    "launch.flags": "SettingFlag",
-    "launch.options": "EnvFileOption JsonFormat",
-    "launch.packages": "packages_or_restart",
-    "cli.run": "FLAGS RedoOption",
-    "launch.program": "Command Program settings_command",
-    "core.settings": (
-        "Commas Folder Section TextList WrongValueError chosen_settings settings_of"
-    ),
-    "runner.benchmark": "Benchmark",
-    "runner.calls.coordinator": "CallCoordinator",
-    "runner.checks": "check_folders check_models",
-    "record.description": "Run",
-    "runner.jobs": "End Finished JobContext WorkerAccess",
-    "record.keys": "is_safe_key is_safe_name",
-    "runner.leftovers": "clean_key",
-    "runner.modelsource": (
-        "LiveModels NotRecordedError ReplayedModels Turn recorded_of replay_folder"
-    ),
-    "runner.options": ("RunBasics ask_servers model_slug name_slug read_models"),
-    "runner.progress.state": "WorkStep",
-    "runner.progress.summary_json": "RunSummary",
-    "record.records": "Attempt AttemptStatus Recorded",
-    "record.result": "InstanceResult InstanceStatus",
-    "runner.session": "start_run",
-    "runner.settings": "CommonSettings FolderSettings",
-    "runner.signals": "heeding_signals",
-    "runner.slots": "waiting_for_model",
-    "record.manifest": "note_images",
-    "record.places": "find_run",
-    "record.runlock": "run_lock",
-    "record.store": "RunStore",
-    "record.versions": "versions",
-    "agent.builtin": "Coder error_of tries",
-    "agent.conversation.context": "window_of",
-    "agent.conversation.limits": "ConversationLimits Reflections",
-    "agent.conversation.result": "Ending Result",
-    "agent.conversation.setup": "ConversationSetup",
-    "agent.conversation.testreport": "TestReport",
-    "agent.formats": "format_names",
-    "agent.formats.plan": "PlanFormat",
-    "agent.formats.protocol": "Notation",
-    "agent.mentions": "FileIndex",
-    "agent.surroundings": "Transcript",
-    "agent.protocol": "AgentResult OpenHost Task",
-    "llm.chat": (
-        "BudgetUsedError ChatModel Message Reply RequestRefusedError "
-        "WindowExceededError"
-    ),
-    "llm.client": "LiteLLMModel",
-    "llm.options": "ModelChoice ModelNames Models Sampling",
-    "llm.provider_errors": "ProviderRefusalError room_for_reply",
-    "llm.registry": "Endpoint",
-    "llm.tokens": "most_tokens size",
-    "environments.base": "EnvironmentKind ResourceLimits UnavailableError",
-    "environments.choice": (
-        "build_image default_environment install_packages make_folders"
-    ),
-    "environments.folders": "FOLDER FolderCommand FolderResult Folders",
-    "environments.layout": "check_path write_files",
-    "attempts.transcript": "transcript_blocks",
-    "instances.dataset": "rows_of_path",
-    "instances.hub": "rows_of_hub",
-    "repositories.names": "DatasetName",
-    "testing.testlogs": "failed_test_names report_results",
-    "repositories.mirrors": "Mirrors",
-    "instances.selection": "check_date in_period narrow read_ids",
-    "results.jsonvalues": "dollars integer number texts",
-    "report.pages.render": "Renderer",
-    "report.pages.tables": "Table",
-    "report.plots.style": "Theme label new_figure percent_axis",
-    "report.plots.picture": "Picture draw_picture write_picture",
-    "report.statistics.comparing": "compare_verdicts",
-    "report.statistics.methods": "Interval Share pass_at_k percent ratio wilson",
-    "report.statistics.wording": "of points render_text",
-    "core.address": "without_logins",
-    "core.atomic": (
-        "check_folder scratch_folder write_bytes_atomic write_json_atomic "
-        "write_text_atomic writing_atomic"
-    ),
-    "core.errors": "DamagedFileError InfrastructureError StoppedError UserError",
-    "core.git": "blob_contents git git_environment git_result",
-    "core.hashing": "sha256_of",
-    "core.jsontypes": "objects texts_in value_at",
-    "core.money": "as_text in_words known_sum sum_words total",
-    "core.untrusted": (
-        "DamagedError fault_of invalid json_of read_bytes read_object text_of yaml_of"
-    ),
-    "core.plaintext": "abbreviate one_line quantity some table",
-    "core.processes": "run_limited without_secrets",
-    "core.redaction": "Redactor",
-    "core.shutdown": "Shutdown",
-}
-"""The names of each module of the house."""
-_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+_HOMES = homes_in(__file__)
 __all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"swe_retry.kit has no name {name!r}")
-    return getattr(import_module(f"swe_retry.{_HOMES[name]}"), name)
+    return getattr(import_module(_HOMES[name]), name)
