@@ -6,7 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import update_wrapper, wraps
 from pathlib import Path
 from typing import Annotated, Any, Concatenate, TypeVar
 
@@ -253,10 +253,9 @@ def command(
         parameters = [flag.parameter(root) for flag in flags]
         for parameter in (*own, *sources):
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
-        decorated: Any = start
+        decorated: Any = update_wrapper(start, run)
         decorated.__signature__ = inspect.Signature(parameters)
         decorated.__annotations__ = {item.name: item.annotation for item in parameters}
-        decorated.__doc__ = run.__doc__
         return start
 
     return decorate
