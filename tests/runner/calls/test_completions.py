@@ -162,7 +162,7 @@ def test_what_arrived_without_a_price_is_in_the_ledger(tmp_path: Path) -> None:
     calls = coordinator(tmp_path)
     usage = Usage(100, 7)
     for bound in (None, Decimal(1)):
-        call = calls.begin("job", 1, replace(CALL, bound=bound)).call
+        call = calls.begin("job", 1, replace(CALL, bound=bound))
         failed = Failed("it broke off", billed=True, cost=bound, usage=usage)
         calls.end(call, failed)
     unpriced, priced = read_ledger(tmp_path / "ledger.jsonl").values
