@@ -195,7 +195,7 @@ class Callers:
     ) -> tuple[float, list[float]]:
         calls = {}
         for start in starts:
-            calls[start.key] = RemoteCalls(self._connection, Shutdown(), start)
+            calls[start.key] = RemoteCalls(self._connection, start)
         return make_calls(calls, seconds)
 
 

@@ -68,9 +68,6 @@ class WorkerCalls(Protocol):
     def note_attempt(self, instance_id: str, attempt: Attempt) -> None:
         """Record an attempt that ended: a later start goes on behind it."""
 
-    def stopping(self) -> str:
-        """Return why the run is stopping, an empty text while it is not."""
-
 
 @dataclass(frozen=True)
 class _Pending:
@@ -113,6 +110,7 @@ class CallCoordinator:
         return Journal(self.journals / f"{instance_id}.jsonl", self.redact)
 
     def stopping(self) -> str:
+        """Return why the run is stopping, an empty text while it is not."""
         return self.stop.reason
 
     def begin(self, instance_id: str, attempt: int, ask: PlannedCall) -> str | float:
@@ -202,9 +200,8 @@ class CallCoordinator:
             pending = self._pending.pop(call)
             self._arriving.discard(call)
         self.arrived(pending.instance_id, 0)
-        if isinstance(
-            outcome, Failed
-        ):  # of whose words the ledger and the display tell
+        if isinstance(outcome, Failed):
+            # The ledger and the display tell of its words.
             outcome = replace(outcome, error=self.redact(outcome.error))
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
         uses_try = self.rate_limiter.note_outcome(pending.provider, outcome)
@@ -236,16 +233,11 @@ class CallCoordinator:
     def abandon(self, instance_id: str) -> None:
         """End the pending requests of a worker that died: they are charged with their bounds."""
         with self._lock:
-            mine = [
-                call
-                for call, p in self._pending.items()
-                if p.instance_id == instance_id
-            ]
-        for call in mine:
-            self.end(
-                call,
-                Failed("the worker died", transient=False, billed=True, reached=False),
-            )
+            pending = dict(self._pending)
+        died = Failed("the worker died", transient=False, billed=True, reached=False)
+        for call, request in pending.items():
+            if request.instance_id == instance_id:
+                self.end(call, died)
 
     def recover(self, instance_id: str, journal: Journal | None = None) -> int:
         """Add to the ledger what only a journal has; return how many calls were pending.
@@ -296,10 +288,7 @@ class AttemptGate:
     recorded_calls: list[PaidCall]
     sleep: Callable[[float], None]
     seconds: float | None = None
-    _started: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._started = time.monotonic()
+    _started: float = field(default_factory=time.monotonic)
 
     def recorded_reply(
         self,

@@ -138,7 +138,7 @@ class Worker:
         return result.result()
 
     def _work(self, job: Job, start: JobStart) -> _Result:
-        calls = RemoteCalls(self._connection, self._stop, start)
+        calls = RemoteCalls(self._connection, start)
         log = logging.Logger(job.key, logging.INFO)
         log.addHandler(RemoteLog(self._connection, start, self._redact))
         context = JobContext(job.key, self._worker, calls, calls, log)
@@ -214,7 +214,6 @@ class RemoteCalls:
     """The run as one start of a job sees it; see ``WorkerCalls`` and ``Steps``."""
 
     connection: Connection
-    stop: Shutdown
     start: JobStart
 
     def entries(self, instance_id: str) -> Sequence[JournalEntry]:
@@ -240,9 +239,6 @@ class RemoteCalls:
 
     def _ask(self, method: str, *arguments: object) -> Any:  # noqa: ANN401
         return self.connection.ask("call", self.start, method, *arguments)
-
-    def stopping(self) -> str:
-        return self.stop.reason
 
     def note_start(self, instance_id: str) -> None:
         """Do nothing: the driver started the job."""
