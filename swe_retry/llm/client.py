@@ -185,9 +185,7 @@ class LiteLLMModel:
         The exchange does not contain it: a recorded reply answers the request all the same.
         """
         settings = self.all_settings
-        if self.max_output_tokens or settings.max_output:
-            return None
-        if not self.is_own:
+        if self.max_output_tokens or settings.max_output or not self.is_own:
             return None
         room = (settings.context or prompt + MAX_REPLY) - prompt
         return max(_MIN_REPLY, min(room, MAX_REPLY))

@@ -155,14 +155,12 @@ def cheapest_price(name: str) -> Price | None:
     entry = price_entry(name)
     if not entry:
         return None
-    lowest = price_tiers(entry)
-    if "input_cost_per_token" not in entry:
-        lowest = lowest[1:]
-    prices = []
-    for kind in ("input", "output"):
-        price = lowest[0].get(f"{kind}_cost_per_token") or 0
-        prices.append(Decimal(repr(price)))
-    return Price(*prices)
+    lowest, *higher = price_tiers(entry)
+    if "input_cost_per_token" not in lowest:
+        lowest = higher[0]
+    into = lowest.get("input_cost_per_token") or 0
+    out = lowest.get("output_cost_per_token") or 0
+    return Price(Decimal(repr(into)), Decimal(repr(out)))
 
 
 def _reported_cost(raw: object) -> Decimal | None:
