@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any
 from swe_retry.core.lazy import homes_in
 
 if TYPE_CHECKING:
-    from swe_retry.agent.builtin import PlanFormat, error_of, tries
+    from swe_retry.agent.builtin import Coder, error_of, tries
     from swe_retry.agent.conversation.context import window_of
     from swe_retry.agent.conversation.limits import ConversationLimits, Reflections
     from swe_retry.agent.conversation.result import Ending, Result
     from swe_retry.agent.conversation.setup import ConversationSetup
     from swe_retry.agent.conversation.testreport import TestReport
     from swe_retry.agent.formats import format_names
+    from swe_retry.agent.formats.plan import PlanFormat
     from swe_retry.agent.formats.protocol import Notation
     from swe_retry.agent.mentions import FileIndex
-    from swe_retry.agent.protocol import AgentResult, Task, Transcript
-    from swe_retry.attempts import transcript_blocks
+    from swe_retry.agent.protocol import AgentResult, OpenHost, Task
+    from swe_retry.agent.surroundings import Transcript
+    from swe_retry.attempts.transcript import transcript_blocks
     from swe_retry.cli.run import FLAGS, RedoOption
     from swe_retry.core.address import without_logins
     from swe_retry.core.atomic import (
@@ -145,7 +147,6 @@ if TYPE_CHECKING:
     )
     from swe_retry.runner.options import (
         RunBasics,
-        RunResources,
         ask_servers,
         model_slug,
         name_slug,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from swe_retry.agent.formats.apply import EngineFormat
 from swe_retry.agent.formats.edits import Edit
-from swe_retry.agent.formats.protocol import EditFormat, ReplyScope, Sample
+from swe_retry.agent.formats.protocol import ReplyScope, Sample
 from swe_retry.llm.chat import Reply
 
 
-class PlanFormat(EditFormat):
+class PlanFormat(EngineFormat):
     """Keeps the last reply as ``plan``: nothing in it is an edit."""
 
     name = "plan"

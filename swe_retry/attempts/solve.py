@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
 
-from swe_retry.agent.agents import BUILTIN
+from swe_retry.agent.agentsettings import BUILTIN
 from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.lint.findings import Change, Finding
 from swe_retry.agent.named import is_outside

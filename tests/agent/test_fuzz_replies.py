@@ -26,7 +26,6 @@ from typing import Annotated
 
 import pytest
 import typer
-from swe_retry.llm.messages import messages_as_sent
 
 from swe_retry.agent.conversation.checks import ConversationChecks
 from swe_retry.agent.conversation.context import ShownFiles
@@ -45,6 +44,7 @@ from swe_retry.agent.protocol import OpenHost
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.plaintext import table
 from swe_retry.llm.chat import Message, Reply
+from swe_retry.llm.messages import messages_as_sent
 from swe_retry.llm.replay import ReplayModel
 from tests.support import write_files
 from tests.support.hostile_replies import (
