@@ -135,6 +135,13 @@ if TYPE_CHECKING:
     from swe_retry.runner.benchmark import Benchmark
     from swe_retry.runner.calls.coordinator import CallCoordinator
     from swe_retry.runner.checks import check_folders, check_models
+    from swe_retry.runner.config import (
+        CommonConfig,
+        ask_servers,
+        model_slug,
+        name_slug,
+        read_models,
+    )
     from swe_retry.runner.jobs import End, Finished, JobContext, WorkerAccess
     from swe_retry.runner.leftovers import clean_key
     from swe_retry.runner.modelsource import (
@@ -144,13 +151,6 @@ if TYPE_CHECKING:
         Turn,
         recorded_of,
         replay_folder,
-    )
-    from swe_retry.runner.options import (
-        RunBasics,
-        ask_servers,
-        model_slug,
-        name_slug,
-        read_models,
     )
     from swe_retry.runner.progress.state import WorkStep
     from swe_retry.runner.progress.summary_json import RunSummary

@@ -28,7 +28,7 @@ from swe_retry.instances.selection import Instances
 from swe_retry.llm.dialects import DIALECTS
 from swe_retry.llm.options import DEFAULT_TEMPERATURES, ModelChoice
 from swe_retry.repositories.names import BUNDLED, Bundled
-from swe_retry.runner.options import RunBasics, model_slug, name_slug
+from swe_retry.runner.config import CommonConfig, model_slug, name_slug
 from swe_retry.runner.settings import CommonSettings
 from swe_retry.testing.testsettings import TestChoice, Tests
 
@@ -67,7 +67,7 @@ _RECORDED: dict[str, str] = read_yaml(__file__, "recorded.yaml")
 
 
 @dataclass(frozen=True)
-class RunConfig(RunBasics):
+class RunConfig(CommonConfig):
     """A run of instances while it lives: its settings, and what they mean here.
 
     Attributes:

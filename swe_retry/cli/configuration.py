@@ -11,7 +11,7 @@ from swe_retry.attempts.config import RunConfig, RunSettings
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.choice import default_environment
 from swe_retry.llm.model_settings import load_settings
-from swe_retry.runner.options import ask_servers, parse_models, redact_address
+from swe_retry.runner.config import ask_servers, parse_models, redact_address
 
 
 def make_configuration(

@@ -22,7 +22,7 @@ from swe_retry.record.records import PLAUSIBLE
 from swe_retry.record.runlock import run_lock
 from swe_retry.record.store import RunStore
 from swe_retry.results.rundata import InstanceData
-from swe_retry.runner.options import name_slug
+from swe_retry.runner.config import name_slug
 
 _UNKNOWN = "unknown"
 _MAX_STATUS = 60

@@ -25,8 +25,8 @@ from swe_retry.record.result import InstanceResult
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.coordinator import CallCoordinator
 from swe_retry.runner.calls.ledger import Ledger, replayed_lines, unsure
+from swe_retry.runner.config import CommonConfig
 from swe_retry.runner.jobs import Finished, Job, WorkerAccess, longest_first
-from swe_retry.runner.options import RunBasics
 from swe_retry.runner.progress.summary_json import (
     RunSummary,
     over_budget_words,
@@ -51,7 +51,7 @@ class Benchmark(ABC, Generic[V]):
     noun: ClassVar[str] = "job"
     packages: ClassVar[tuple[str, ...]] = ()
 
-    config: RunBasics
+    config: CommonConfig
     store: RunStore
     say: Say
     ledger: Ledger = field(init=False)

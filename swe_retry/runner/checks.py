@@ -17,8 +17,8 @@ from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.prices import cheapest_price, cost_bound, dearest_price
 from swe_retry.llm.registry import Endpoint, map_entry
 from swe_retry.llm.servers import ServedModel
+from swe_retry.runner.config import CommonConfig
 from swe_retry.runner.envfile import where_keys_go
-from swe_retry.runner.options import RunBasics
 from swe_retry.runner.settings import Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
@@ -26,13 +26,13 @@ _MODES = ("chat", "responses", "completion")
 """Litellm's modes of models that answer conversations."""
 
 
-def check_folders(config: RunBasics) -> None:
+def check_folders(config: CommonConfig) -> None:
     """Check that a run can write its folders."""
     for option, folder in (("--out", config.out), ("folders.cache", config.cache)):
         check_folder(option, folder)
 
 
-def check_models(config: RunBasics) -> None:
+def check_models(config: CommonConfig) -> None:
     """Check every model of a run that calls them.
 
     Raises:
@@ -51,7 +51,7 @@ def check_models(config: RunBasics) -> None:
     check_known_models(config)
 
 
-def check_known_models(config: RunBasics) -> None:
+def check_known_models(config: CommonConfig) -> None:
     """Check what is known of every model of a run that calls them, keys aside.
 
     Raises:
@@ -91,7 +91,7 @@ def check_known_models(config: RunBasics) -> None:
         quiet.rehearse()
 
 
-def key_variables(config: RunBasics) -> list[str]:
+def key_variables(config: CommonConfig) -> list[str]:
     """Return the variables with the keys that this process has for the models of a run.
 
     A server of the user may need none, so only a process that has one tells that it does.
@@ -101,7 +101,7 @@ def key_variables(config: RunBasics) -> list[str]:
     return sorted(name for name in names if os.environ.get(name))
 
 
-def assumptions(config: RunBasics) -> Iterator[str]:
+def assumptions(config: CommonConfig) -> Iterator[str]:
     """Yield what the user's server states, and what litellm's map says of names on it."""
     address = config.settings.calls.api_base
     for text, server in {m.text: m.server for m in config.live_models}.items():
@@ -126,7 +126,7 @@ def assumptions(config: RunBasics) -> Iterator[str]:
             yield f"{where} a window of {window} tokens; set `context` in the file of models.file"
 
 
-def _check_addresses(config: RunBasics) -> None:
+def _check_addresses(config: CommonConfig) -> None:
     """Refuse an address with a password: every call would fail for the second login header."""
     if config.settings.calls.api_base:
         return
@@ -141,7 +141,7 @@ def _check_addresses(config: RunBasics) -> None:
             )
 
 
-def _check_tools(model: ModelChoice, config: RunBasics) -> None:
+def _check_tools(model: ModelChoice, config: CommonConfig) -> None:
     address = config.settings.calls.api_base
     mode = map_entry(model.name).get("mode") or _MODES[0]
     if mode not in _MODES and not address:
@@ -155,7 +155,7 @@ def _check_tools(model: ModelChoice, config: RunBasics) -> None:
         raise UserError(f"{model.text} cannot call functions; use @diff or @whole")
 
 
-def _check_prices(config: RunBasics) -> None:
+def _check_prices(config: CommonConfig) -> None:
     money = config.money
     unpriced = {m.text: m.server for m in config.live_models if _is_unpriced(m, money)}
     if not unpriced:

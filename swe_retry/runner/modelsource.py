@@ -25,7 +25,7 @@ from swe_retry.llm.tokens import ESTIMATE, count_tokens, counter_name
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.record.records import Attempt, AttemptStatus, Origin
 from swe_retry.record.store import RunStore, read_trajectory_file
-from swe_retry.runner.options import RunBasics, ask_servers
+from swe_retry.runner.config import CommonConfig, ask_servers
 
 _SHOWN = 200  # characters of a list of ids
 _NOT_USED = 1.0  # seconds for a call of a model that is not called
@@ -86,7 +86,7 @@ class ModelSource(Protocol):
 class LiveModels:
     """Models that providers serve."""
 
-    config: RunBasics
+    config: CommonConfig
     warn_once: Say
 
     def turn(

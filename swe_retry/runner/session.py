@@ -53,11 +53,11 @@ from swe_retry.runner.calls.ledger import (
 )
 from swe_retry.runner.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from swe_retry.runner.checks import assumptions
+from swe_retry.runner.config import CommonConfig
 from swe_retry.runner.engines import Driver, Engine, make_engine
 from swe_retry.runner.housekeeping import held_run
 from swe_retry.runner.jobs import End, Finished, Job, check_keys
 from swe_retry.runner.leftovers import clean, marked_children, run_key
-from swe_retry.runner.options import RunBasics
 from swe_retry.runner.progress.display import Display, make_display, stream_of
 from swe_retry.runner.progress.state import ProgressState
 from swe_retry.runner.progress.summary_json import RunSummary
@@ -344,7 +344,7 @@ class RunSession:
 
 
 def make_coordinator(
-    store: RunStore, config: RunBasics, stop: Shutdown, say: Say
+    store: RunStore, config: CommonConfig, stop: Shutdown, say: Say
 ) -> CallCoordinator:
     """Return the coordinator, charged with the calls in the ledger; calls left open are ended."""
     calls = config.settings.calls

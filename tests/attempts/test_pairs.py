@@ -13,7 +13,7 @@ from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.model_settings import our_settings
 from swe_retry.runner.calls.budget import BudgetLimits
-from swe_retry.runner.options import parse_models
+from swe_retry.runner.config import parse_models
 from swe_retry.runner.settings import Spending
 from tests.support.evidence import verified
 from tests.support.harness import Harness

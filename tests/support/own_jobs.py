@@ -17,8 +17,8 @@ from swe_retry.llm.client import LiteLLMModel
 from swe_retry.record.records import Attempt
 from swe_retry.record.store import RunStore
 from swe_retry.runner.benchmark import Benchmark
+from swe_retry.runner.config import CommonConfig
 from swe_retry.runner.jobs import End, Finished, JobContext, WorkerAccess
-from swe_retry.runner.options import RunBasics
 from swe_retry.runner.progress.state import DONE
 from swe_retry.runner.session import start_run
 from swe_retry.runner.settings import CommonSettings, FolderSettings, ScaleSettings
@@ -92,7 +92,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Config(RunBasics):
+class Config(CommonConfig):
     @property
     def run_name(self) -> str:
         return RUN

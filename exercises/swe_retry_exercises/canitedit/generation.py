@@ -15,6 +15,7 @@ from swe_retry.kit import (
     Attempt,
     Benchmark,
     BudgetUsedError,
+    CommonConfig,
     DamagedFileError,
     End,
     Endpoint,
@@ -32,7 +33,6 @@ from swe_retry.kit import (
     Reply,
     RequestRefusedError,
     Run,
-    RunBasics,
     RunStore,
     RunSummary,
     Sampling,
@@ -181,7 +181,7 @@ def model_folders(models: Sequence[ModelChoice]) -> dict[str, ModelChoice]:
 
 
 @dataclass(frozen=True)
-class GenerationConfig(RunBasics):
+class GenerationConfig(CommonConfig):
     """Everything that decides the completions of a run; nothing is executed in it."""
 
     settings: CompletionSettings = field(default_factory=CompletionSettings)

@@ -12,12 +12,12 @@ from pydantic import Field
 
 from swe_retry.kit import (
     Commas,
+    CommonConfig,
     CommonSettings,
     EnvironmentKind,
     ModelChoice,
     ModelNames,
     Models,
-    RunBasics,
     Section,
     TextList,
     UserError,
@@ -143,7 +143,7 @@ ARCHITECT = "architect"
 
 
 @dataclass(frozen=True)
-class ExercismConfig(RunBasics):
+class ExercismConfig(CommonConfig):
     """Everything that decides what a run does: its settings, and what they mean here."""
 
     settings: ExercismSettings = field(default_factory=ExercismSettings)

@@ -29,7 +29,7 @@ from swe_retry.results.verdicts import (
     verdict_path,
 )
 from swe_retry.runner.calls.ledger import write_ledger
-from swe_retry.runner.options import name_slug
+from swe_retry.runner.config import name_slug
 
 _NAME = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 

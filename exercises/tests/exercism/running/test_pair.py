@@ -24,7 +24,7 @@ from exercises.tests.support.exercism import (
 from swe_retry.agent.formats.protocol import Notation
 from swe_retry.core.errors import UserError
 from swe_retry.llm.options import ModelChoice
-from swe_retry.runner.options import model_or_pair
+from swe_retry.runner.config import model_or_pair
 from tests.support.provider import Answer
 
 CLOCK = "cuckoo-clock"

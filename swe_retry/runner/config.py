@@ -40,7 +40,7 @@ _PAIR = re.compile(r"(.+?)\+([^@+].*)")
 
 
 @dataclass(frozen=True)
-class RunBasics:
+class CommonConfig:
     """A run while it lives: its settings, and what they mean here.
 
     Attributes:
