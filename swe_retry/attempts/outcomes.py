@@ -11,10 +11,10 @@ from swe_retry.agent.conversation.testreport import TestReport
 from swe_retry.agent.conversation.testreport import describe as describe_failures
 from swe_retry.agent.lint.findings import Change
 from swe_retry.agent.lint.findings import describe as describe_findings
-from swe_retry.agent.lint.linter import Linter
 from swe_retry.agent.prompts import render
 from swe_retry.agent.protocol import AgentResult
 from swe_retry.agent.workspace import TextFile
+from swe_retry.attempts.prepare import InstanceTools
 from swe_retry.attempts.trees import (
     Examination,
     examine_patch,
@@ -29,7 +29,7 @@ from swe_retry.record.status_rule import status_by
 from swe_retry.repositories.checkout import Checkout
 from swe_retry.repositories.lefttree import UnusableTreeError, prepare_left_tree
 from swe_retry.repositories.patches import take_patch
-from swe_retry.testing.suite import RegressionTests, SuiteReport
+from swe_retry.testing.suite import SuiteReport
 from swe_retry.testing.testconfig import ConfigurationEdits, TestCommand
 
 _MAX_NAMES = 3
@@ -48,25 +48,22 @@ class TreeChecks:
     """Lints and tests the trees of one attempt.
 
     Attributes:
-        tests: None where no test can run.
-        untestable: why none can.
         before_tests: called before each run of the tests.
         reports: what the tests said of each tree, in their order.
     """
 
     checkout: Checkout
-    linter: Linter
-    tests: RegressionTests | None
+    tools: InstanceTools
     before_tests: Callable[[], None]
-    untestable: str = ""
     reports: list[SuiteReport] = field(default_factory=list)
 
     def run_tests(self, changes: Changes) -> TestReport:
         """Run the tests on the tree with ``changes``; without tests nothing is known."""
-        if self.tests is None:
+        tests = self.tools.tests
+        if tests is None:
             return TestReport(None)
         self.before_tests()
-        report = self.tests.run(changes)
+        report = tests.run(changes)
         self.reports.append(report)
         return report
 
@@ -81,7 +78,7 @@ class TreeChecks:
         passed = None
         if changes:
             edited = True
-            clean = not self.linter.new_findings(self._changed_texts(changes))
+            clean = not self.tools.linter.new_findings(self._changed_texts(changes))
         if clean:
             passed = self.run_tests(changes).outcome
         return Result(
@@ -102,7 +99,7 @@ class TreeChecks:
             return ""
         changes = changes_of(self.checkout)
         texts = self._changed_texts(changes)
-        findings = self.linter.new_findings(texts)
+        findings = self.tools.linter.new_findings(texts)
         if findings:
             after = {change.path: change.after for change in texts if change.after}
             return render("lint_failed", findings=describe_findings(findings, after))
@@ -148,13 +145,14 @@ def check_outcomes(
     # The tree of an outside agent counts as its commit would: without ignored files.
     raw = take_patch(checkout, ignored=is_builtin)
     submittable = submittable_patch(raw)
-    report = SuiteReport(None, untested=checks.untestable)
+    report = SuiteReport(None, untested=checks.tools.untestable)
     tested = None
     # Lint comes before tests, so that none ran on the last tree where it is not clean.
     if checks.reports and result.lint:
         report = checks.reports[-1]
         tested = report.tested
-    command = checks.tests.command if checks.tests else TestCommand()
+    tests = checks.tools.tests
+    command = tests.command if tests else TestCommand()
     examination = examine_patch(checkout, raw, submittable.patch, tested, command)
     test_outcome = result.test
     if tested is None or examination.differing:

@@ -20,7 +20,6 @@ from swe_retry.agent.protocol import Host, Task
 from swe_retry.agent.surroundings import Surroundings, Transcript
 from swe_retry.attempts.choose import finish_choice
 from swe_retry.attempts.evidence.choice import choose_by_evidence
-from swe_retry.attempts.evidence.facts import stated_fit
 from swe_retry.attempts.evidence.gathering import EvidenceGathering
 from swe_retry.attempts.evidence.writers import ScriptWriters
 from swe_retry.attempts.fullsuite import choose_tested
@@ -89,7 +88,8 @@ class Solver:
                 self.context.slot,
                 prepare(self.instance, self.services, self.context, folder) as tools,
             ):
-                evidence = self._gather_evidence(tools)
+                ask = self.writers.ask
+                evidence = EvidenceGathering(tools, ask, self.stop_fit)
                 self._make_attempts(tools, evidence)
                 result = self._choose(tools, evidence)
         except LeakError as error:
@@ -102,23 +102,6 @@ class Solver:
             reason = f"not started: {result.attempts[-1].error}"
             return End(InstanceStatus.BUDGET, reason)
         return End(result.status, result.reason, result)
-
-    def _gather_evidence(self, tools: InstanceTools) -> EvidenceGathering:
-        config = self.services.config
-        choice = config.settings.choice
-        stated = stated_fit(choice.right)
-        return EvidenceGathering(
-            instance=self.instance,
-            base=tools.base if config.compares_candidates else None,
-            tests=tools.tests if config.by_evidence else None,
-            ask=self.writers.ask,
-            models=len(config.models),
-            choice=choice,
-            fit=stated,
-            stop_fit=self.stop_fit or stated,
-            cache=self.context.worker.cache / "scripts",
-            log=self.context.log,
-        )
 
     def _make_attempts(self, tools: InstanceTools, evidence: EvidenceGathering) -> None:
         """Make attempts until one is enough, or none is left, or the budget is used up.
@@ -302,13 +285,7 @@ class AttemptWork(Host):
 
     @cached_property
     def checks(self) -> TreeChecks:
-        return TreeChecks(
-            checkout=self.checkout,
-            linter=self.tools.linter,
-            tests=self.tools.tests,
-            untestable=self.tools.untestable,
-            before_tests=self._before_tests,
-        )
+        return TreeChecks(self.checkout, self.tools, self._before_tests)
 
     def _before_tests(self) -> None:
         self.tools.context.worker.stop.check()

@@ -59,12 +59,6 @@ class World:
     def __post_init__(self) -> None:
         self.slot = Slot(self.slots)
         self.stop = Shutdown()
-        self.checks = TreeChecks(
-            checkout=self.checkout,
-            linter=Linter(),
-            tests=self.suite,  # type: ignore[arg-type]
-            before_tests=lambda: self.tested.append("before"),
-        )
         folder = self.checkout.root.parent
         self.checkouts = Checkouts(self.checkout.snapshot, folder)
         tools: Any = SimpleNamespace(
@@ -79,6 +73,12 @@ class World:
             ),
             checkouts=self.checkouts,
             draw_map=lambda root, turn: "the map",
+            linter=Linter(),
+            tests=self.suite,
+            untestable="",
+        )
+        self.checks = TreeChecks(
+            self.checkout, tools, lambda: self.tested.append("before")
         )
         self.host = AttemptWork(tools, 1, self.checkout, Briefing(), print)
         model = ReplayModel(())

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from logging import Logger
-from pathlib import Path
 
 from swe_retry.attempts.evidence.choice import weigh_classes
 from swe_retry.attempts.evidence.equality import canonical_key
+from swe_retry.attempts.evidence.facts import stated_fit
 from swe_retry.attempts.evidence.running import ScriptRunner
 from swe_retry.attempts.evidence.scripts import (
     ScriptLanguage,
@@ -21,9 +21,9 @@ from swe_retry.attempts.evidence.scripts import (
     script_prompt,
 )
 from swe_retry.attempts.policy import ChoiceSettings
+from swe_retry.attempts.prepare import InstanceTools
 from swe_retry.attempts.trees import tree_of
 from swe_retry.core.worktree import Changes
-from swe_retry.instances.instance import Instance
 from swe_retry.llm.chat import (
     BudgetUsedError,
     ReplayExhaustedError,
@@ -79,31 +79,40 @@ class EvidenceGathering:
     """Gathers the evidence about the candidates of one instance, as attempts are made.
 
     Attributes:
-        base: a checkout of the base commit; None where candidates are not compared.
-        tests: None where no script runs.
         ask: passes the gate, as every request does.
-        models: how many there are to ask.
-        choice: says how many scripts are asked for, and how often for one that distinguishes.
-        fit: what the belief about the candidates takes as given.
-        stop_fit: the same, where it decides whether another attempt is made.
+        stop_fit: what the belief takes as given where it decides whether another attempt is made;
+            None for what is stated.
     """
 
-    instance: Instance
-    base: Checkout | None
-    tests: RegressionTests | None
+    tools: InstanceTools
     ask: Ask
-    models: int
-    choice: ChoiceSettings
-    fit: BeliefFit
-    stop_fit: BeliefFit
-    cache: Path
-    log: Logger
+    stop_fit: BeliefFit | None
     candidates: list[Candidate] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     _asked: bool = False
     _needs_scripts: bool = False
     _searched: set[int] = field(default_factory=set)
     _trees: dict[tuple[int, str], Candidate] = field(default_factory=dict)
+
+    @property
+    def choice(self) -> ChoiceSettings:
+        return self.tools.services.config.settings.choice
+
+    @property
+    def tests(self) -> RegressionTests | None:
+        """The tests whose session runs scripts; None where no script runs."""
+        if not self.tools.services.config.by_evidence:
+            return None
+        return self.tools.tests
+
+    @property
+    def log(self) -> Logger:
+        return self.tools.context.log
+
+    @cached_property
+    def fit(self) -> BeliefFit:
+        """What the belief about the candidates takes as given."""
+        return stated_fit(self.choice.right)
 
     def greatest_weight(self, attempts: Sequence[Attempt]) -> float:
         """Return the weight of the class that is most likely right, with what is known so far."""
@@ -118,7 +127,7 @@ class EvidenceGathering:
         evidence = self._gather(attempts)
         if not evidence.classes:
             return 0.0
-        return weigh_classes(evidence, attempts, self.stop_fit).greatest
+        return weigh_classes(evidence, attempts, self.stop_fit or self.fit).greatest
 
     def gather(self, attempts: Sequence[Attempt]) -> Evidence:
         """Return the evidence about the candidates in ``attempts``, with all scripts.
@@ -158,7 +167,7 @@ class EvidenceGathering:
 
     def _add_candidates(self, attempts: Sequence[Attempt]) -> None:
         """Add what is new in ``attempts``, and read the outcomes of all again."""
-        base = self.base
+        base = self.tools.base
         assert base is not None
         self.candidates = []
         failing = {}
@@ -193,13 +202,13 @@ class EvidenceGathering:
         proven = tests.setup_for(edited)
         if proven.reason:
             return f"scripts would not run the candidates' code: {proven.reason}"
-        instance = self.instance
+        instance = self.tools.instance
         return ScriptRunner(
             session=tests.session,
             proven=proven,
             language=language,
             revision=f"{instance.instance_id}:{instance.base_commit}",
-            cache=self.cache,
+            cache=self.tools.context.worker.cache / "scripts",
             seconds=_SECONDS,
             log=self.log,
         )
@@ -209,7 +218,7 @@ class EvidenceGathering:
 
         The model changes from one request to the next, and so does the prompt.
         """
-        models = self.models
+        models = len(self.tools.services.config.models)
         for request in range(self.choice.scripts):
             # A model is not always to have the same prompt.
             shift = 0
@@ -225,7 +234,7 @@ class EvidenceGathering:
                 round_number = request // len(_SOURCES)
                 example = classes[round_number % len(classes)]
                 patch = self._first_of(example).attempt.patch
-            problem = self.instance.problem_statement
+            problem = self.tools.instance.problem_statement
             prompt = script_prompt(language, problem, files, patch)
             self._ask(source, prompt, (request + shift) % models)
 
@@ -376,11 +385,12 @@ class EvidenceGathering:
             compared.add((first.id, second.id))
             prompt = distinguishing_prompt(
                 runner.language,
-                self.instance.problem_statement,
+                self.tools.instance.problem_statement,
                 self._first_of(first).attempt.patch,
                 self._first_of(second).attempt.patch,
             )
-            model = (self.models - number) % self.models
+            models = len(self.tools.services.config.models)
+            model = (models - number) % models
             if not self._ask(ScriptSource.DISTINGUISHING, prompt, model):
                 return
             self._run_scripts(runner)
