@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.support import TOP
 from tests.support.provider import Answer, Provider
 
-MAX_FRAMES = 21
-MAX_FILES = 10
+MAX_FRAMES = 20
+MAX_FILES = 9
 
 
 def test_the_way_to_the_first_call_is_short_and_documented(

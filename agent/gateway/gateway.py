@@ -42,7 +42,6 @@ from swe_retry.core.errors import InfrastructureError, StoppedError, UserError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.plaintext import abbreviate
 from swe_retry.core.untrusted import MIB
-from swe_retry.llm.background import run_in_loop
 from swe_retry.llm.chat import (
     AttemptLimitError,
     BudgetUsedError,
@@ -58,7 +57,7 @@ from swe_retry.llm.dialects.dialect import AgentRequest, Dialect
 from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.provider_errors import TransientError
 from swe_retry.llm.tokens import token_bound
-from swe_retry.llm.wire import Wire
+from swe_retry.llm.wire import Wire, run_in_loop
 
 GRACE = 10.0
 """Seconds that an agent has to end by itself after its calls are refused for good."""

@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any
 
 from swe_retry.core.errors import InfrastructureError
 from swe_retry.core.plaintext import quantity
 from swe_retry.core.redaction import Redactor
-from swe_retry.llm.background import run_in_loop
 from swe_retry.llm.chat import (
     Message,
     Reminder,
@@ -28,7 +28,7 @@ from swe_retry.llm.chat import (
     redact_reply,
     request_sha256,
 )
-from swe_retry.llm.gate import Answered, Failed, Gate, PlannedCall, Refused
+from swe_retry.llm.gate import Answered, Gate, PlannedCall
 from swe_retry.llm.messages import messages_as_sent, prefill, tools_as_sent
 from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.options import Sampling
@@ -36,13 +36,14 @@ from swe_retry.llm.prices import Price, cost_bound, cost_of_tokens
 from swe_retry.llm.provider_errors import (
     RetryPolicy,
     TransientError,
+    outcome_of,
     room_for_reply,
     translate_error,
 )
 from swe_retry.llm.registry import Endpoint, load_litellm
 from swe_retry.llm.replies import reply_of
 from swe_retry.llm.tokens import MAX_REPLY, count_tokens, size
-from swe_retry.llm.wire import Wire, watch
+from swe_retry.llm.wire import Wire, run_in_loop, watch
 
 _MIN_REPLY = 256
 _LEAST_CUT = 2048
@@ -201,10 +202,15 @@ class LiteLLMModel:
         sent = 0
         used = 0
         while True:
+            ticket = self.gate.begin(call)
+            wire = Wire(report=partial(self.gate.note_arrival, ticket))
             try:
-                return self._send_once(call, send)
-            except TransientError as error:
-                used += error.uses_try
+                reply = redact_reply(send(wire), self.redact)
+            except BaseException as error:
+                uses_try = self.gate.end(ticket, outcome_of(error, wire))
+                if not isinstance(error, TransientError):
+                    raise
+                used += uses_try
                 if used >= attempts:
                     calls = quantity(attempts, "call")
                     raise InfrastructureError(
@@ -215,33 +221,17 @@ class LiteLLMModel:
                     f"{self.name}: {error}; asked again in {seconds:.0f} s "
                     f"({used} of {attempts} tries used)"
                 )
+            else:
+                reply = self._with_cost(reply, call.bound)
+                self.gate.end(ticket, Answered(reply))
+                return replace(reply, exchange_sha256=call.exchange_sha256)
             sent += 1
             pause(seconds, problem)
 
-    def _send_once(self, call: PlannedCall, send: Callable[[Wire], Reply]) -> Reply:
-        ticket = self.gate.begin(call)
-        wire = Wire(report=partial(self.gate.note_arrival, ticket))
-        try:
-            reply = redact_reply(send(wire), self.redact)
-        except TransientError as error:
-            error.uses_try = self.gate.end(ticket, error.failure)
-            raise
-        except RequestRefusedError as error:
-            self.gate.end(ticket, Refused(str(error), error.cost))
-            raise
-        except BaseException as error:
-            failed = Failed(
-                str(error),
-                transient=False,
-                billed=wire.may_be_billed,
-                reached=wire.status is not None,
-                cost=wire.cost,
-                usage=wire.usage,
-            )
-            self.gate.end(ticket, failed)
-            raise
-        if reply.cost is None and call.bound == 0:
-            reply = replace(reply, cost=call.bound)
+    def _with_cost(self, reply: Reply, bound: Decimal | None) -> Reply:
+        """Return a reply that is free if its call was; warn of an unknown cost."""
+        if reply.cost is None and bound == 0:
+            return replace(reply, cost=bound)
         if reply.cost is None:
             problem = "reports no usage of which all prices are known"
             if reply.usage:
@@ -249,8 +239,7 @@ class LiteLLMModel:
             self.warn_once(
                 f"{self.name} {problem}: its cost counts as unknown, not as 0"
             )
-        self.gate.end(ticket, Answered(reply))
-        return replace(reply, exchange_sha256=call.exchange_sha256)
+        return reply
 
     def rehearse(self) -> None:
         """Prepare a request as ``complete`` does, and do not send it.

@@ -15,7 +15,7 @@ from typing import Any
 from swe_retry.core.address import without_logins
 from swe_retry.core.errors import UserError
 from swe_retry.llm.chat import WINDOW_WORDS, RequestRefusedError, WindowExceededError
-from swe_retry.llm.gate import Failed
+from swe_retry.llm.gate import Failed, Refused
 from swe_retry.llm.wire import Wire
 
 # A plain rate limit also mentions billing pages, so only these words mean the account.
@@ -83,7 +83,6 @@ class TransientError(Exception):
     def __init__(self, failure: Failed) -> None:
         super().__init__(failure.error)
         self.failure = failure
-        self.uses_try = True
 
 
 def translate_error(
@@ -130,6 +129,22 @@ def translate_error(
         return RequestRefusedError(f"{name}: {text}", cost)
     # Without an answer it is unknown what the provider did, and whether it bills it.
     return TransientError(failure_of(text, wire))
+
+
+def outcome_of(error: BaseException, wire: Wire) -> Refused | Failed:
+    """Return how a request ended that raised ``error``."""
+    if isinstance(error, TransientError):
+        return error.failure
+    if isinstance(error, RequestRefusedError):
+        return Refused(str(error), error.cost)
+    return Failed(
+        str(error),
+        transient=False,
+        billed=wire.may_be_billed,
+        reached=wire.status is not None,
+        cost=wire.cost,
+        usage=wire.usage,
+    )
 
 
 def failure_of(problem: str, wire: Wire) -> Failed:

@@ -20,6 +20,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonObject, count_at, object_at, objects, text_at
 from swe_retry.core.plaintext import abbreviate, say_aside, some
 from swe_retry.core.untrusted import MIB, DamagedError, object_of
+from swe_retry.llm.wire import run_in_loop
 
 if TYPE_CHECKING:
     import httpx
@@ -90,8 +91,6 @@ def ask_server(
         patience: seconds to wait for a server that answers that it is loading.
     """
     import httpx
-
-    from swe_retry.llm.background import run_in_loop
 
     where = recorded_address(address) or ""
     address, headers = basic_auth(address)

@@ -1,4 +1,6 @@
-"""The HTTP requests of one call: a stream is asked for, and its parts are noted and merged.
+"""The HTTP requests of one call, and the loop in which all calls run.
+
+A stream is asked for, and its parts are noted and merged.
 
 litellm asks for whole answers and reads whole answers. What its clients send is changed to ask for
 a stream where the protocol has one, and what they read is merged from it. So a long answer takes
@@ -15,7 +17,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, TypeVar
+from functools import cache
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urljoin
 
 from swe_retry.core.address import recorded_address
@@ -26,6 +30,9 @@ from swe_retry.llm.dialects.answer import Tokens
 from swe_retry.llm.dialects.dialect import Dialect
 from swe_retry.llm.dialects.pieces import parse_json
 from swe_retry.llm.usage import without_odd_counts
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
 # The longest replies of models have about a million bytes.
@@ -199,6 +206,44 @@ def refuses_streams(status: int, body: bytes) -> bool:
     return status in _REFUSALS and bool(_STREAM.search(body))
 
 
+_LOOP_LOCK = Lock()
+
+
+def run_in_loop(coroutine: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
+    """Return the result of ``coroutine``, which runs in the loop of calls.
+
+    Raises:
+        TimeoutError: it takes longer than ``seconds``.
+    """
+    import asyncio  # commands that call no model need it not
+
+    limited = asyncio.wait_for(coroutine, seconds)
+    future = asyncio.run_coroutine_threadsafe(limited, call_loop())
+    try:
+        return future.result()
+    except TimeoutError as error:  # which says nothing
+        raise TimeoutError(str(error) or f"no answer within {seconds} s") from error
+    except BaseException:
+        future.cancel()
+        raise
+
+
+def call_loop() -> AbstractEventLoop:
+    """Return the loop of this process, which keeps the connections to providers."""
+    # A cache alone would create a loop for each thread that asks before the first exists.
+    with _LOOP_LOCK:
+        return _start_loop()
+
+
+@cache
+def _start_loop() -> AbstractEventLoop:
+    import asyncio
+
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="calls", daemon=True).start()
+    return loop
+
+
 _CURRENT: ContextVar[Wire | None] = ContextVar("wire", default=None)
 
 
@@ -208,7 +253,7 @@ async def watch(wire: Wire, call: Coroutine[Any, Any, T], limit: float) -> T:
     Raises:
         TimeoutError: nothing has arrived for ``limit`` seconds.
     """
-    import asyncio  # commands that call no model need it not
+    import asyncio
 
     _CURRENT.set(wire)
     task = asyncio.ensure_future(call)

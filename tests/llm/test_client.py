@@ -11,9 +11,8 @@ from decimal import Decimal
 
 import pytest
 
-import swe_retry.llm.background
+import swe_retry.llm.wire
 from swe_retry.core.errors import InfrastructureError, UserError
-from swe_retry.llm.background import call_loop
 from swe_retry.llm.chat import Message, Usage
 from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
@@ -32,6 +31,7 @@ from swe_retry.llm.registry import (
     price_map_version,
     resolve_model,
 )
+from swe_retry.llm.wire import call_loop
 from tests.support.provider import Answer, Provider
 
 ASK = [Message("system", "be brief"), Message("user", "hello")]
@@ -219,7 +219,7 @@ def test_threads_that_ask_at_once_get_the_same_loop(
         return call_loop()
 
     monkeypatch.setattr(asyncio, "new_event_loop", slow)
-    swe_retry.llm.background._start_loop.cache_clear()
+    swe_retry.llm.wire._start_loop.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         loops = list(pool.map(ask, range(8)))
     assert len(set(map(id, loops))) == 1

@@ -15,8 +15,8 @@ import pytest
 
 from swe_retry.agent.gateway import gateway as gateway_module
 from swe_retry.agent.gateway.gateway import Gateway
-from swe_retry.llm.background import call_loop
 from swe_retry.llm.chat import AttemptLimitError
+from swe_retry.llm.wire import call_loop
 from tests.agent.gateway.test_provider_words import ask, gateway_of, request_of
 from tests.support import TOP, wait_until
 from tests.support.dialects import Stub
