@@ -22,10 +22,7 @@ from swe_retry.agent.conversation.context import (
     window_after,
     window_of,
 )
-from swe_retry.agent.conversation.limits import (
-    ConversationLimits,
-    Topic,
-)
+from swe_retry.agent.conversation.limits import ConversationLimits, Topic
 from swe_retry.agent.conversation.result import (
     CheckOutcome,
     Ending,

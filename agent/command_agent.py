@@ -25,12 +25,7 @@ from swe_retry.core.money import dollars
 from swe_retry.core.plaintext import abbreviate, visible
 from swe_retry.core.processes import CommandResult, remove_tree
 from swe_retry.core.redaction import Redactor
-from swe_retry.core.untrusted import (
-    DamagedError,
-    key_path,
-    object_of,
-    read_bytes,
-)
+from swe_retry.core.untrusted import DamagedError, key_path, object_of, read_bytes
 from swe_retry.llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
 from swe_retry.llm.gate import Answered, Failed, PlannedCall
 
@@ -100,11 +95,7 @@ class CommandAgent:
             if not problem:
                 break
             task.log(f"feedback {number} of {rounds}: {problem}")
-            message = render(
-                "feedback",
-                issue=task.message,
-                problem=problem,
-            )
+            message = render("feedback", issue=task.message, problem=problem)
             result = agent._run_session(replace(task, message=message))
         return result
 
@@ -128,14 +119,7 @@ class CommandAgent:
             # Killed at a forced shutdown: it did not end, and may be billed.
             task.host.check_killed()
         except BaseException as error:
-            gate.end(
-                ticket,
-                Failed(
-                    str(error),
-                    transient=False,
-                    billed=True,
-                ),
-            )
+            gate.end(ticket, Failed(str(error), transient=False, billed=True))
             raise
         gate.end(ticket, Answered(task.transcript.calls[-1]))
         return result
@@ -144,11 +128,7 @@ class CommandAgent:
         message = Message("user", task.message)
         task.transcript.messages.append(message)
         with scratch_folder(task) as folder:
-            ended = self.run_command(
-                task,
-                folder,
-                self.placeholders(task, folder),
-            )
+            ended = self.run_command(task, folder, self.placeholders(task, folder))
             spent, note = read_spent(folder / _RESULT)
         notes = "; ".join(filter(None, (ended.problem, note)))
         ended.log(task, notes)
@@ -164,21 +144,12 @@ class CommandAgent:
         task.transcript.calls.append(reply)
         return AgentResult(None, notes, ended.ending)
 
-    @property
-    def redactor(self) -> Redactor:
-        # Trajectories are published, and a command may print the secrets that it gets.
-        return Redactor.of_environment({**os.environ, **self.environment})
-
     def placeholders(self, task: Task, folder: Path) -> dict[str, str]:
         """Write the message into ``folder``, and return what stands for the placeholders."""
         if self.settings.home:
             copytree(self.settings.home, folder / "home", dirs_exist_ok=True)
         message = folder / "message.txt"
-        message.write_text(
-            task.message,
-            "utf-8",
-            "surrogateescape",
-        )
+        message.write_text(task.message, "utf-8", "surrogateescape")
         scratch = self.surroundings.visible_paths(folder)[0]
         return {
             "message_file": str(scratch / message.name),
@@ -219,7 +190,8 @@ class CommandAgent:
             raise InfrastructureError(
                 f"--agent: cannot run {command.argv[0]}: {error}"
             ) from error
-        redact = self.redactor
+        # Trajectories are published, and a command may print the secrets that it gets.
+        redact = Redactor.of_environment({**os.environ, **self.environment})
         return EndedCommand(
             result=result,
             seconds=self.settings.timeout,
@@ -306,11 +278,7 @@ class Spent(BaseModel):
     def usage(self) -> Usage | None:
         if not self.tokens:
             return None
-        return Usage(
-            self.tokens.prompt,
-            self.tokens.completion,
-            self.tokens.cached,
-        )
+        return Usage(self.tokens.prompt, self.tokens.completion, self.tokens.cached)
 
 
 def read_spent(path: Path) -> tuple[Spent, str]:

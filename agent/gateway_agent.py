@@ -113,13 +113,7 @@ class GatewayAgent(CommandAgent):
                     path.write_text(fill(text, values))
         for name, text in variables.items():
             variables[name] = fill(text, values)
-        return self.run_command(
-            task,
-            folder,
-            values,
-            variables,
-            gateway.overdue,
-        )
+        return self.run_command(task, folder, values, variables, gateway.overdue)
 
 
 def _refused_result(gateway: Gateway, refused: Exception) -> AgentResult:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 _TOKEN = re.compile(r"[\w.@+~/\\:#?&%-]+")
 _LIKE_A_FILE = re.compile(r"[._-]")
@@ -30,7 +29,6 @@ _NAMES_IN_A_MODULE = 2
 _MAX_TOKEN = 1_500
 
 
-@dataclass(frozen=True)
 class FileIndex:
     """The tracked files, ready for look-ups.
 
@@ -40,18 +38,13 @@ class FileIndex:
         submodules: folders of other repositories; the checkout holds none of their files.
     """
 
-    paths: frozenset[str]
-    by_end: dict[str, str | None]
-    submodules: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, paths: Iterable[str], submodules: Iterable[str] = ()) -> FileIndex:
-        paths = frozenset(paths)
-        by_end: dict[str, str | None] = {}
-        for path in paths:
+    def __init__(self, paths: Iterable[str], submodules: Iterable[str] = ()) -> None:
+        self.paths = frozenset(paths)
+        self.submodules = frozenset(submodules)
+        self.by_end: dict[str, str | None] = {}
+        for path in self.paths:
             for end in _ends(path):
-                by_end[end] = None if end in by_end else path
-        return cls(paths, by_end, frozenset(submodules))
+                self.by_end[end] = None if end in self.by_end else path
 
     def mentioned_files(self, text: str) -> tuple[str, ...]:
         """Return the tracked files that ``text`` names, in the order of their first mention."""

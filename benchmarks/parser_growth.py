@@ -284,7 +284,7 @@ class Family:
 
 
 def _families() -> list[Family]:
-    mentions = FileIndex.of(_FILES).mentioned_files
+    mentions = FileIndex(_FILES).mentioned_files
     texts = {**REPLIES, **LOGS}
     families = []
 

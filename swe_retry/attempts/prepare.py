@@ -130,7 +130,7 @@ def prepare(
             services=services,
             context=context,
             checkouts=Checkouts(snapshot, folder),
-            files=FileIndex.of(snapshot.blobs, snapshot.submodules),
+            files=FileIndex(snapshot.blobs, snapshot.submodules),
             maps=RenderedMaps(snapshot.blobs, services.tags),
             linter=make_linter(instance, session, context.worker.warn_once),
             base=base,

@@ -59,7 +59,7 @@ def try_agent(config: RunConfig, say: Say) -> int:
         OpenGate(),
     )
     maps = RenderedMaps(snapshot.blobs, TagStore(config.cache / "tags.sqlite"))
-    files = FileIndex.of(snapshot.blobs, snapshot.submodules)
+    files = FileIndex(snapshot.blobs, snapshot.submodules)
     folder = Path(tempfile.mkdtemp())
     try:
         checkout = make_checkout(snapshot, folder / "checkout")

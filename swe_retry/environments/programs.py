@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,6 @@ def is_below(path: Path, folders: Iterable[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
-@dataclass(frozen=True)
 class VisiblePaths:
     """Paths as the machine has them: files and folders at their real places, and links to them.
 
@@ -29,23 +28,19 @@ class VisiblePaths:
         links: the targets of links, by the places of the links.
     """
 
-    real: tuple[Path, ...]
-    links: Mapping[Path, Path]
-
-    @classmethod
-    def of(cls, paths: Iterable[Path], visible: Sequence[Path] = ()) -> VisiblePaths:
-        """Return what shows ``paths`` besides what is ``visible`` already."""
+    def __init__(self, paths: Iterable[Path], visible: Sequence[Path] = ()) -> None:
+        """Keep what shows ``paths`` besides what is ``visible`` already."""
         links: dict[Path, Path] = {}
         ends = {_follow(path, links) for path in paths}
         real: list[Path] = []
         for path in sorted(ends):
             if not is_below(path, (*visible, *real)):
                 real.append(path)
-        missing = {}
+        self.real = tuple(real)
+        self.links = {}
         for link, target in links.items():
             if not is_below(link, (*visible, *real)):
-                missing[link] = target
-        return cls(tuple(real), missing)
+                self.links[link] = target
 
 
 def _follow(path: Path, links: dict[Path, Path]) -> Path:

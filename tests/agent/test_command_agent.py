@@ -32,7 +32,7 @@ def a_task(root: Path, log: Callable[[str], None] = lambda _: None) -> Task:
     return Task(
         root=root,
         message=MESSAGE,
-        files=FileIndex.of(()),
+        files=FileIndex(()),
         model=ReplayModel(()),
         model_name="vendor/model name",
         edit_format="agent",

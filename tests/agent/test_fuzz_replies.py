@@ -200,7 +200,7 @@ def carry_out(
     except MalformedReplyError as error:
         counts["malformed"] = 1
         text = str(error)
-    index = FileIndex.of(arena.files)
+    index = FileIndex(arena.files)
     mentioned = set(index.mentioned_files(reply.content))
     mentioned.update(index.plainly_mentioned_files(reply.content[:2000]))
     shown_files = ShownFiles(space, ReplayModel([]), path_inside=False)

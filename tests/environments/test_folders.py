@@ -221,8 +221,9 @@ def test_the_folders_of_an_interpreter(tmp_path: Path) -> None:
     (tmp_path / "alias").symlink_to("real")
     (tmp_path / "venv/bin/python").symlink_to(tmp_path / "alias/bin/python3")
     own = HostProgram(tmp_path / "venv/bin/python")
-    visible = VisiblePaths.of(own.folders)
+    visible = VisiblePaths(own.folders)
     assert visible.real == (tmp_path / "real", tmp_path / "venv")
     assert visible.links == {tmp_path / "alias": Path("real")}
     system = HostProgram(Path("/usr/bin/python3"))
-    assert VisiblePaths.of(system.folders, SYSTEM) == VisiblePaths((), {})
+    hidden = VisiblePaths(system.folders, SYSTEM)
+    assert (hidden.real, hidden.links) == ((), {})

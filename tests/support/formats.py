@@ -179,7 +179,7 @@ def make_coder(
     task = Task(
         root=root,
         message=issue,
-        files=FileIndex.of(files),
+        files=FileIndex(files),
         model=model,
         model_name="m",
         edit_format=form,
@@ -234,7 +234,7 @@ class Attempt:
         return Task(
             root=self.root,
             message="Write `f`: see f_test.py. {{ braces }}",
-            files=FileIndex.of(FILES),
+            files=FileIndex(FILES),
             model=self.model,
             model_name="m",
             edit_format=form,

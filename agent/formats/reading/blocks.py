@@ -219,7 +219,7 @@ class _BlockReader:
         if not sections:
             return Unreadable(self.path, STRAY_MARKER.format(self.path))
         (search, replace), *others = sections
-        prose = filter(_is_prose, before)
+        prose = [line for line in before if " " in line.strip() and not fence_of(line)]
         appends = bool(_APPENDS.search("\n".join(prose)))
         path = self.path
         old_parts = [old for old, _ in sections]
@@ -299,10 +299,6 @@ class _BlockReader:
             if not mark or not mark[0].startswith(self.fence):
                 return lines
         return lines[1:-1]
-
-
-def _is_prose(line: str) -> bool:
-    return " " in line.strip() and not fence_of(line)
 
 
 def _are_marked(lines: Lines, mark: str) -> bool:

@@ -35,7 +35,7 @@ class Lexicon:
 
     def __init__(self, index: Index) -> None:
         self.index = index
-        self.files = FileIndex.of(index.paths)
+        self.files = FileIndex(index.paths)
         self.file_numbers = _numbers(index.paths)
         self.identifier_numbers = _numbers(index.identifiers)
         self.stem_numbers = _numbers(index.stems)

@@ -100,17 +100,14 @@ class Ranking:
         ranked = []
         for file in self.order:
             score = round(float(self.file_scores[file]), 4)
-            reasons = self._reasons(file)
+            strengths = []
+            for kind, shares in self.shares.items():
+                share = float(shares[file])
+                if share > 0:
+                    strengths.append((-share, kind))
+            reasons = tuple(kind for _, kind in sorted(strengths))
             ranked.append(RankedFile(self.index.paths[file], score, reasons))
         return tuple(ranked)
-
-    def _reasons(self, file: int) -> tuple[str, ...]:
-        strengths = []
-        for kind, shares in self.shares.items():
-            share = float(shares[file])
-            if share > 0:
-                strengths.append((-share, kind))
-        return tuple(kind for _, kind in sorted(strengths))
 
 
 class Ranker:

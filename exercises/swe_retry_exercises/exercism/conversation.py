@@ -449,7 +449,7 @@ class ExerciseWork:
         return Task(
             root=root,
             message=first_message(exercise),
-            files=FileIndex.of(exercise.solution),
+            files=FileIndex(exercise.solution),
             model=model,
             model_name="",
             edit_format=edit_format,

@@ -181,7 +181,7 @@ class AgentContainer(Surroundings):
         """
         session = self.session
         folder = session.image.folder
-        visible = VisiblePaths.of(self.bubble.readable)
+        visible = VisiblePaths(self.bubble.readable)
         # The start script calls programs by their real paths.
         links = [link for link in visible.links if link.is_dir()]
         paths = []

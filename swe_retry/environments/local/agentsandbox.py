@@ -80,11 +80,11 @@ class AgentBubble(Surroundings):
         self, root: Path, transcript: Transcript, system: Sequence[Path] = SYSTEM
     ) -> AgentBubble:
         sources = read_sources(root, SUFFIXES)
-        visible = VisiblePaths.of((*system, *self.readable))
+        visible = VisiblePaths((*system, *self.readable))
         found = find_hidden(sources, visible.real, self.own)
         own = filter(partial(is_within, folders=self.own), found)
         copies = set(filter(is_needed, own))
-        hidden = VisiblePaths.of(map(Path, found - copies)).real
+        hidden = VisiblePaths(map(Path, found - copies)).real
         transcript.hidden_paths = tuple(map(_as_published, hidden))
         transcript.readable_copies = tuple(map(_as_published, sorted(copies)))
         return replace(self, hidden=hidden)

@@ -189,7 +189,7 @@ def _base(limits: ResourceLimits, as_other: bool, network: bool = False) -> list
 def _show(readable: Sequence[Path]) -> list[str]:
     """Return the options that show ``readable``: what is a link here is a link there."""
     system_files = [Path("/etc") / name for name in _ETC]
-    visible = VisiblePaths.of(readable, (*SYSTEM, *system_files))
+    visible = VisiblePaths(readable, (*SYSTEM, *system_files))
     argv = _open_parents([*visible.real, *visible.links])
     for path in visible.real:
         argv += ["--ro-bind", str(path), str(path)]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from swe_retry.agent.mentions import FileIndex
 
-INDEX = FileIndex.of(
+INDEX = FileIndex(
     [
         "src/app/main.py",
         "src/app/util.py",
@@ -24,7 +24,7 @@ INDEX = FileIndex.of(
 
 
 def test_files_at_the_top_in_diffs_and_addresses() -> None:
-    index = FileIndex.of(["setup.py", "pkg/add.py"])
+    index = FileIndex(["setup.py", "pkg/add.py"])
     for text in (
         "--- a/setup.py",
         "diff --git a/setup.py b/setup.py",
@@ -34,7 +34,7 @@ def test_files_at_the_top_in_diffs_and_addresses() -> None:
 
 
 def test_only_plain_paths_count_where_recorded_runs_are_replayed() -> None:
-    index = FileIndex.of(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
+    index = FileIndex(["pkg/core/add.py", "pkg/mul.py", "setup.py", "bin/test"])
     text = "`pkg/core/add.py:12`, (mul.py) and ./setup.py; pkg.mul, core/add.py, test"
     assert index.plainly_mentioned_files(text) == (
         "pkg/core/add.py",
@@ -105,7 +105,7 @@ def test_what_names_no_file(text: str) -> None:
 
 
 def test_an_exact_path_wins_over_a_longer_one_with_the_same_end() -> None:
-    index = FileIndex.of(["lib/util.py", "vendor/lib/util.py"])
+    index = FileIndex(["lib/util.py", "vendor/lib/util.py"])
     assert index.mentioned_files("lib/util.py") == ("lib/util.py",)
     assert index.mentioned_files("vendor/lib/util.py") == ("vendor/lib/util.py",)
 

@@ -104,7 +104,7 @@ def test_runs_of_one_thing_are_read(form: str, unit: str) -> None:
     text = unit * 20_000
     reply = Reply(text, tool_calls=(ToolCall("f", text),))
     apply(form, reply, {"a.py": "x\n"})
-    assert FileIndex.of(["a.py"]).mentioned_files(text) == ()
+    assert FileIndex(["a.py"]).mentioned_files(text) == ()
 
 
 def test_dots_are_split_as_the_reference_splits_them() -> None:
