@@ -108,7 +108,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Add the program to those that the user can name."""
     monkeypatch.setitem(PROGRAMS, "standin", StandIn)
     tools = (*OFFICIAL_TOOLS, "standin")
-    for module in ("requested", "settings"):
+    for module in ("evaluate", "evaluation_settings"):
         monkeypatch.setattr(
             f"swe_retry.report.evaluation.{module}.OFFICIAL_TOOLS", tools
         )

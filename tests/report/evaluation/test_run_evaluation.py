@@ -74,7 +74,8 @@ def evaluate(
 ) -> Evaluated:
     """Evaluate a run on the demo; by default with the evaluator that the settings name."""
     described = Run(dataset=DatasetFacts(name="demo", split="test"))
-    requested = RunEvaluation(store, report_settings(Path()), described, say)
+    settings = report_settings(Path(), "local" if evaluator else "none")
+    requested = RunEvaluation(store, settings, described, say)
     if evaluator:
         vars(requested)["evaluator"] = evaluator
     return requested.evaluate(read_predictions(store))
