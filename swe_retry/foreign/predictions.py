@@ -52,8 +52,7 @@ def _entries(value: object) -> JsonObject:
 def predictions_file(paths: Sequence[Path]) -> Path | None:
     """Return the file of predictions that is nearest to the root."""
     named = [path for path in paths if path.name in (PREDS, ALL_PREDS)]
-    named.sort(key=lambda path: (len(path.parts), path))
-    return next(iter(named), None)
+    return min(named, key=lambda path: (len(path.parts), path), default=None)
 
 
 def read_predictions_file(path: Path) -> dict[str, InstanceData]:

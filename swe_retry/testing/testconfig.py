@@ -53,18 +53,12 @@ def _compare(
 ) -> FileEdit:
     before = dict(_named_values((), read(base)))
     after = dict(_named_values((), read(new)))
-    settings = 0
-    others = 0
-    for name in before.keys() | after.keys():
-        if before.get(name) == after.get(name):
-            continue
-        if is_setting(*name):
-            settings += 1
-        else:
-            others += 1
+    names = before.keys() | after.keys()
+    changed = [name for name in names if before.get(name) != after.get(name)]
+    settings = [name for name in changed if is_setting(*name)]
     if not settings:
         return FileEdit.OTHERS
-    return FileEdit.BOTH if others else FileEdit.SETTINGS
+    return FileEdit.SETTINGS if settings == changed else FileEdit.BOTH
 
 
 def _named_values(
@@ -96,8 +90,7 @@ def _toml_values(text: str) -> JsonMapping:
     for line in text.split("\n"):
         if line.count(".") > _MAX_DOTS:
             raise ValueError("a line has too many dots")
-    values: JsonMapping = tomllib.loads(text)
-    return values
+    return tomllib.loads(text)
 
 
 def _is_in_table(*name: str) -> bool:
@@ -389,8 +382,7 @@ def _edit_of(
     if base is None or compare is None:
         return FileEdit.SETTINGS
     try:
-        new = (data or b"").decode("utf-8")
-        new = new.replace("\r\n", "\n")
+        new = (data or b"").decode("utf-8").replace("\r\n", "\n")
         if max(len(base), len(new)) > _MAX_CHARACTERS:
             return FileEdit.SETTINGS
         edit = compare(base, new)
