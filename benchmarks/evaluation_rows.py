@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.jsontypes import JsonObject
 from swe_retry.environments.docker.engine import engine_errors
 from swe_retry.frameworks import Runner, runner_of
 from swe_retry.instances.instance import END_MARKER, START_MARKER
@@ -26,10 +27,8 @@ _FOLDER = "/testbed"
 _ACTIVATION = ("source /opt/miniconda3/bin/activate", "conda activate testbed")
 _GOLD = "gold.patch"
 
-Row = dict[str, Any]
 
-
-def evaluation_columns(row: Row, image: str) -> Row:
+def evaluation_columns(row: JsonObject, image: str) -> JsonObject:
     """Return the missing columns of ``row`` except the test lists.
 
     Raises:
@@ -54,7 +53,7 @@ def evaluation_columns(row: Row, image: str) -> Row:
     }
 
 
-def eval_script(row: Row) -> str:
+def eval_script(row: JsonObject) -> str:
     """Return the script of ``row`` as swebench 4's ``make_eval_script_list_py`` writes it.
 
     The published datasets of version 5 contain the output of that function.
@@ -158,13 +157,13 @@ class GoldRuns:
     timeout: int
     logs: Path
 
-    def test_lists(self, row: Row) -> TestLists:
+    def test_lists(self, row: JsonObject) -> TestLists:
         """Return the test lists of a row that has all other columns."""
         before = self._statuses(row, "before", patch="")
         after = [self._statuses(row, f"gold-{n}", patch=row["patch"]) for n in (1, 2)]
         return TestLists.of(before, *after)
 
-    def _statuses(self, row: Row, name: str, patch: str) -> Mapping[str, str]:
+    def _statuses(self, row: JsonObject, name: str, patch: str) -> Mapping[str, str]:
         from swebench.harness.grading import get_logs_eval
         from swebench.harness.utils import make_test_spec
 

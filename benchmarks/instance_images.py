@@ -26,11 +26,12 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.evaluation_rows import GoldRuns, Row, evaluation_columns
+from benchmarks.evaluation_rows import GoldRuns, evaluation_columns
 from swe_retry.agent.workspace import Workspace
 from swe_retry.core.atomic import write_text_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import git
+from swe_retry.core.jsontypes import JsonObject
 from swe_retry.environments.base import UnavailableError
 from swe_retry.environments.docker.engine import connect, engine_errors
 from swe_retry.environments.docker.images import holds
@@ -336,7 +337,7 @@ def main(
     for name in ids:
         if name not in rows:
             raise UserError(f"{dataset} has no row {name}; give ids that it has")
-    earlier: Mapping[str, Row] = {}
+    earlier: Mapping[str, JsonObject] = {}
     if tag != _LATEST:
         earlier = _rows_so_far(out / ROWS)
     exit_code = 0
@@ -354,7 +355,9 @@ def main(
     sys.exit(exit_code)
 
 
-def _row_with_image(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> Row:
+def _row_with_image(
+    row: JsonObject, builder: Builder, tag: str, *, rebuild: bool
+) -> JsonObject:
     """Build the image of ``row`` and return the row with all columns but the test lists."""
     instance, _ = split_row(row)
     if instance.spec is None:
@@ -370,7 +373,9 @@ def _row_with_image(row: Row, builder: Builder, tag: str, *, rebuild: bool) -> R
     return {**row, **evaluation_columns(row, image)}
 
 
-def _test_lists(row: Row, runs: GoldRuns, earlier: Mapping[str, Row]) -> Row:
+def _test_lists(
+    row: JsonObject, runs: GoldRuns, earlier: Mapping[str, JsonObject]
+) -> JsonObject:
     old = earlier.get(row["instance_id"])
     if old:
         return {key: old[key] for key in _LISTS}
@@ -388,7 +393,7 @@ def rows_name(tag: str = _LATEST) -> str:
     return f"instances-{tag}.jsonl"
 
 
-def read_rows(path: Path) -> dict[str, Row]:
+def read_rows(path: Path) -> dict[str, JsonObject]:
     """Return the rows of a JSON lines file by id.
 
     Raises:
@@ -404,13 +409,13 @@ def read_rows(path: Path) -> dict[str, Row]:
         ) from None
 
 
-def _rows_so_far(path: Path) -> dict[str, Row]:
+def _rows_so_far(path: Path) -> dict[str, JsonObject]:
     if path.exists():
         return read_rows(path)
     return {}
 
 
-def _add_row(path: Path, row: Row) -> None:
+def _add_row(path: Path, row: JsonObject) -> None:
     """Add ``row`` to the file, or replace an older row."""
     rows = {**_rows_so_far(path), row["instance_id"]: row}
     text = "".join(f"{json.dumps(each)}\n" for each in rows.values())

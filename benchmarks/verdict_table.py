@@ -20,11 +20,11 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.evaluation_rows import Row
 from benchmarks.instance_images import read_rows
 from benchmarks.regression import TestBench, end_cleanly, word
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
 from swe_retry.instances.instance import Instance
@@ -118,7 +118,7 @@ class Gold:
     workers: int
     timeout: int
 
-    def verdicts(self, rows: Sequence[Row]) -> Iterator[Verdicts]:
+    def verdicts(self, rows: Sequence[JsonObject]) -> Iterator[Verdicts]:
         """Yield the verdicts of swebench and ``report.py`` on the gold patches of ``rows``."""
         # Without a fixed test, right and wrong patches have the same results.
         fixed = [row for row in rows if row["FAIL_TO_PASS"]]
@@ -155,7 +155,9 @@ class Gold:
         self._run(["-c", code, "eval", dataset, *options], folder, "swebench.log")
         return folder
 
-    def _run_report(self, dataset: Path, rows: Sequence[Row], evaluator: str) -> Path:
+    def _run_report(
+        self, dataset: Path, rows: Sequence[JsonObject], evaluator: str
+    ) -> Path:
         """Return the folder of the run."""
         folder = self.out / "predictions" / f"{_MODEL}-{evaluator}"
         for row in rows:
@@ -208,7 +210,7 @@ def _verdict(path: Path) -> str:
     return _NONE
 
 
-def candidates(row: Row, recorded: Path, bench: TestBench) -> Iterator[Verdicts]:
+def candidates(row: JsonObject, recorded: Path, bench: TestBench) -> Iterator[Verdicts]:
     """Yield the regression tests' results on the recorded attempts' patches by environment."""
     instance, _ = split_row(row)
     path = recorded / f"{instance.instance_id}.json"

@@ -215,7 +215,7 @@ def script_call(command: SimpleCommand, read: Read) -> ScriptCall | None:
     if not arguments:
         return None
     name = _ABBREVIATIONS.get(arguments[0], arguments[0])
-    scripts = _read_scripts(command.folder, manager, read)
+    scripts = read_scripts(command.folder, manager, read)
     if not name or name in _BUILT_IN or name not in scripts:
         return None
     has_hooks = f"pre{name}" in scripts or f"post{name}" in scripts
@@ -245,7 +245,8 @@ def script_calls(command: str, read: Read) -> list[ScriptCall]:
     return calls
 
 
-def _read_scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
+def read_scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
+    """Return the scripts of a package by name; none if its file cannot be read."""
     file = "composer.json" if manager == "composer" else "package.json"
     path = f"{folder}/{file}" if folder else file
     scripts = {}
@@ -253,7 +254,7 @@ def _read_scripts(folder: str, manager: str, read: Read) -> Mapping[str, str]:
         package = json.loads(read(path) or "")
         for name, text in package["scripts"].items():
             commands = text if isinstance(text, list) else [text]
-            parts = [str(part).removeprefix("@php ") for part in commands]
+            parts = [str(part).removeprefix("@php ") for part in commands if part]
             scripts[str(name)] = " && ".join(parts)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}

@@ -21,7 +21,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping, JsonObject
 from swe_retry.core.plaintext import abbreviate
 from swe_retry.core.untrusted import DamagedError, fault_of, object_of
-from swe_retry.frameworks.shell import Read
+from swe_retry.frameworks.shell import Read, read_scripts
 from swe_retry.instances.instance import Commands
 
 CONFIG_FILE = ".retry-harness.toml"
@@ -303,13 +303,11 @@ def _build_findings(tree: CommitFiles) -> Iterator[list[Discovery]]:
 
 
 def _package_scripts(tree: CommitFiles) -> set[str]:
-    """Return the names of the scripts in ``package.json`` but for the one that npm writes."""
+    """Return the names of the scripts of npm but for the one that it writes itself."""
     names = set()
-    scripts = tree.value("package.json", "scripts")
-    if isinstance(scripts, dict):
-        for name, script in scripts.items():
-            if script and "no test specified" not in str(script):
-                names.add(name)
+    for name, script in read_scripts("", "npm", tree.text).items():
+        if script and "no test specified" not in script:
+            names.add(name)
     return names
 
 

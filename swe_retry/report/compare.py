@@ -58,8 +58,8 @@ def _read_compared(store: RunStore, label: str, say: Say) -> Compared:
         evaluation=EvaluationSettings(evaluator=EvaluatorKind.NONE)
     )
     described = store.read_run()
-    requested = RunEvaluation(store, settings, described, say)
-    run, stats = read_statistics(requested)
+    run_evaluation = RunEvaluation(store, settings, described, say)
+    run, stats = read_statistics(run_evaluation)
     return Compared(replace(run, name=label), stats)
 
 

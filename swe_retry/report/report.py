@@ -96,15 +96,15 @@ def report_on(store: RunStore, settings: ReportSettings, say: Say) -> Report:
     described = store.read_run()
     # Read before any evaluation, which takes hours.
     validity = _read_validity(settings, described, predictions)
-    requested = RunEvaluation(store, settings, described, say)
+    run_evaluation = RunEvaluation(store, settings, described, say)
     preds_path = store.folder / ALL_PREDS
     checksums_file(store).unlink(missing_ok=True)
-    write_text_atomic(preds_path, all_preds(predictions, requested.official_ids()))
-    evaluated = requested.evaluate(predictions)
+    write_text_atomic(preds_path, all_preds(predictions, run_evaluation.official_ids()))
+    evaluated = run_evaluation.evaluate(predictions)
     lacking = len(evaluated.failed)
     if settings.evaluation.all_attempts:
-        lacking += requested.evaluate_others(read_run(store))
-    run, stats = read_statistics(requested, validity)
+        lacking += run_evaluation.evaluate_others(read_run(store))
+    run, stats = read_statistics(run_evaluation, validity)
     lacking += stats.counts.not_evaluated
     for damage in run.damaged:
         say(f"note: {damage}; costs are shown without it")
@@ -114,9 +114,9 @@ def report_on(store: RunStore, settings: ReportSettings, say: Say) -> Report:
     note_evaluation(store, evaluation(run.instances))
     page = None
     if settings.report.page:
-        page = _write_page(requested, run, stats)
+        page = _write_page(run_evaluation, run, stats)
     write_checksums(store)
-    is_incomplete = lacking > 0 and requested.kind != EvaluatorKind.NONE
+    is_incomplete = lacking > 0 and run_evaluation.kind != EvaluatorKind.NONE
     is_damaged = bool(run.damaged)
     return Report(
         run=run,
@@ -142,26 +142,26 @@ def _read_validity(
 
 
 def read_statistics(
-    requested: RunEvaluation,
+    run_evaluation: RunEvaluation,
     validity: UsedValidity | None = None,
 ) -> tuple[RunData, RunStats]:
     """Return a run as its files are, and its statistics."""
-    dataset = requested.dataset_at_hand()
+    dataset = run_evaluation.dataset_at_hand()
     rows = dataset.rows if dataset else ()
-    run = read_run(requested.store, rows)
-    return run, collect(run, requested.split_with(len(rows)), validity)
+    run = read_run(run_evaluation.store, rows)
+    return run, collect(run, run_evaluation.split_with(len(rows)), validity)
 
 
-def _write_page(requested: RunEvaluation, run: RunData, stats: RunStats) -> Path:
+def _write_page(run_evaluation: RunEvaluation, run: RunData, stats: RunStats) -> Path:
     # Imported here: matplotlib takes half a second, which only pages need.
     from swe_retry.report.pages.write import write_pages
 
     issues = {}
-    dataset = requested.dataset_at_hand()
+    dataset = run_evaluation.dataset_at_hand()
     if dataset:
         issues = dataset.statements(i.instance_id for i in run.instances)
     redact = Redactor.of_environment()
-    return write_pages(requested.store, run, stats, issues=issues, redact=redact)
+    return write_pages(run_evaluation.store, run, stats, issues=issues, redact=redact)
 
 
 def text_lines(report: Report) -> list[str]:

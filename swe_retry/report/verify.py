@@ -211,12 +211,14 @@ class Verification:
             verdict = known_verdict(store, prediction) or presumed_verdict(prediction)
             verdicts[prediction.instance_id] = verdict
             yield from compare_verdict(store, prediction, verdict)
-        requested = RunEvaluation(store, EvaluationRoot(), self.description, self.say)
+        run_evaluation = RunEvaluation(
+            store, EvaluationRoot(), self.description, self.say
+        )
         official_ids: Mapping[str, str] = {}
         rows: Sequence[Row] = ()
         with suppress(UserError, InfrastructureError):
-            official_ids = requested.dataset.official_ids
-            rows = requested.dataset.rows
+            official_ids = run_evaluation.dataset.official_ids
+            rows = run_evaluation.dataset.rows
         preds = store.folder / ALL_PREDS
         if preds.is_file():
             yield from compare_text(preds, all_preds(predictions, official_ids))
@@ -230,7 +232,7 @@ class Verification:
         # The report may not have had the rows.
         for available in (rows, ()):
             run = read_run(store, available)
-            split = requested.split_with(len(available))
+            split = run_evaluation.split_with(len(available))
             stats = stats_json(collect(run, split, validity))
             if "bought" in self.not_checked:
                 del stats["bought"]

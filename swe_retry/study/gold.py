@@ -115,14 +115,14 @@ def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> i
     store = RunStore(path.parent, path.stem)
     chosen = settings.instances
     facts = DatasetFacts(split=chosen.split, config=chosen.config)
-    requested = RunEvaluation(store, settings, Run(dataset=facts), say)
-    kind = requested.kind
+    run_evaluation = RunEvaluation(store, settings, Run(dataset=facts), say)
+    kind = run_evaluation.kind
     if kind == EvaluatorKind.NONE or kind in MANUAL_TOOLS:
         raise UserError(
             f"gold patches are evaluated: give another --evaluator than {kind}"
         )
     with run_lock(store.logs, "FILE"):
-        dataset = requested.dataset
+        dataset = run_evaluation.dataset
         instances = created_between(dataset.instances(), chosen.since, chosen.until)
         selected = chosen.select(instances)
         names = [instance.instance_id for instance in selected]
@@ -132,7 +132,7 @@ def gold_command(settings: GoldSettings, path: Path, repeat: int, say: Say) -> i
             str(kind),
             repeat,
         )
-        run = GoldRun(path, store.logs, content, requested.evaluator, say)
+        run = GoldRun(path, store.logs, content, run_evaluation.evaluator, say)
         run.evaluate([dataset.by_id[name] for name in names])
     trials = run.content.instances
     code = 0

@@ -9,7 +9,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 
@@ -72,7 +72,7 @@ def linter_for(instance: Instance) -> Linter:
     return Linter(RememberingCompiler(InterpreterCompiler(python)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CommandLinter(Linter):
     """Finds what ``Linter`` finds, else what a lint command newly complains about.
 
@@ -82,9 +82,9 @@ class CommandLinter(Linter):
         warn: takes why it cannot be used.
     """
 
-    run: Callable[[Changes], CommandResult] = field(kw_only=True)
-    command: str = field(kw_only=True)
-    warn: Say = field(kw_only=True)
+    run: Callable[[Changes], CommandResult]
+    command: str
+    warn: Say
 
     @cached_property
     def base(self) -> CommandResult | None:
