@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from swe_retry.core.data import read_yaml
 from swe_retry.core.errors import UserError
-from swe_retry.core.jsontypes import JsonMapping, JsonObject
+from swe_retry.core.jsontypes import JsonMapping, JsonObject, value_at
 from swe_retry.core.plaintext import abbreviate
 from swe_retry.core.untrusted import DamagedError, fault_of, object_of
 from swe_retry.frameworks.shell import Read, read_scripts
@@ -108,12 +108,7 @@ class CommitFiles:
 
     def value(self, path: str, *keys: str) -> Any:  # noqa: ANN401 - of any format
         """Return the value at some keys of a TOML, INI or JSON file; None without one."""
-        value: Any = _parse(path, self.text(path))
-        for key in keys:
-            if not isinstance(value, Mapping):
-                return None
-            value = value.get(key)
-        return value
+        return value_at(_parse(path, self.text(path)), *keys)
 
     def first(self, places: Iterable[Sequence[str]]) -> str:
         """Return the file of the first place that is there; empty if none is."""
