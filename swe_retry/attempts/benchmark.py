@@ -56,9 +56,7 @@ def uses_images(config: RunConfig) -> bool:
 
 
 def image_store(
-    config: RunConfig,
-    say: Say,
-    wait: Callable[[float], None] = time.sleep,
+    config: RunConfig, say: Say, wait: Callable[[float], None] = time.sleep
 ) -> ImageStore | None:
     """Return the images of the engine; None where no test runs in one, or no engine answers."""
     if not uses_images(config):
@@ -66,27 +64,17 @@ def image_store(
     client = connect()
     if client is None:
         return None
-    return make_image_store(
-        client,
-        config.cache,
-        config.settings.images,
-        say,
-        wait,
-    )
+    return make_image_store(client, config.cache, config.settings.images, say, wait)
 
 
 def used_images(todo: Sequence[Instance]) -> list[str]:
     return [instance.image for instance in todo if instance.test_setup is not None]
 
 
-def find_untestable(
-    config: RunConfig,
-    cache: Path,
-    todo: Sequence[Instance],
-) -> dict[str, str]:
+def find_untestable(config: RunConfig, todo: Sequence[Instance]) -> dict[str, str]:
     """Return why local environments cannot judge, by instance, as far as it is known."""
     if config.environment is EnvironmentKind.LOCAL and config.runs_tests:
-        return find_problems(cache, todo)
+        return find_problems(config.cache, todo)
     return {}
 
 
@@ -102,25 +90,24 @@ def group_by_layers(jobs: Sequence[InstanceJob]) -> list[InstanceJob]:
     return list(chain.from_iterable(groups.values()))
 
 
-def agent_of(config: RunConfig, cache: Path) -> Agent:
+def agent_of(config: RunConfig) -> Agent:
     """Return the agent of a run, as ``make_agent`` does."""
-    settings = config.settings.agent
     return make_agent(
-        settings,
+        config.settings.agent,
         config.named_agents,
         config.agent_sandbox,
-        cache,
+        config.cache,
         in_container=uses_images(config),
     )
 
 
-def agent_versions(config: RunConfig, cache: Path) -> dict[str, str]:
+def agent_versions(config: RunConfig) -> dict[str, str]:
     """Return the versions of the agents that are known by name."""
     versions = {}
     for agent in AGENTS:
         if agent.name in config.named_agents:
             from_path = config.settings.agent.from_path
-            installation = find_agent(agent, cache, from_path=from_path)
+            installation = find_agent(agent, config.cache, from_path=from_path)
             versions[agent.name] = installation.version
     return versions
 
@@ -132,11 +119,8 @@ def make_mirrors(config: RunConfig) -> Mirrors:
 def tracing_of(config: RunConfig) -> Tracing | None:
     """Return the tracing of a run, as ``make_tracing`` does."""
     calls = config.settings.calls
-    return make_tracing(
-        config.run_name,
-        enabled=calls.trace,
-        content=calls.trace_content,
-    )
+    run = config.run_name
+    return make_tracing(run, enabled=calls.trace, content=calls.trace_content)
 
 
 def make_services(config: RunConfig, worker: WorkerAccess) -> Services:
@@ -162,8 +146,8 @@ def make_services(config: RunConfig, worker: WorkerAccess) -> Services:
             config.settings.tests.limits,
         ),
         models=LiveModels(config, worker.warn_once),
-        agent=agent_of(config, cache),
-        agent_versions=agent_versions(config, cache),
+        agent=agent_of(config),
+        agent_versions=agent_versions(config),
         tracing=tracing_of(config),
         images=image_store(config, worker.warn_once, worker.stop.wait),
     )
@@ -255,7 +239,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         )
 
     def versions(self) -> dict[str, str]:
-        agents = agent_versions(self.config, self.config.cache)
+        agents = agent_versions(self.config)
         return {**super().versions(), **agents}
 
     def _note_agents(self) -> None:
@@ -308,9 +292,7 @@ class InstanceBenchmark(Benchmark[InstanceResult]):
         On Ray, each machine pulls what it needs.
         """
         todo = [job.instance for job in jobs]
-        for line in problem_lines(
-            find_untestable(self.config, self.config.cache, todo)
-        ):
+        for line in problem_lines(find_untestable(self.config, todo)):
             say(line)
         images = used_images(todo)
         untestable = len(todo) - len(images)

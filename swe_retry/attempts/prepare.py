@@ -156,23 +156,12 @@ def _open_tests(
     with ExitStack() as stack:
         tests = None
         try:
-            tests = start_tests(
-                config,
-                instance,
-                services.mirrors,
-                services.environment,
-                base,
-                worker.cache,
-            )
+            environment = services.environment
+            tests = start_tests(config, instance, services.mirrors, environment, base)
             stack.callback(tests.session.stop)
-            slots = worker.slots
             check = worker.stop.check
-            tests = replace(
-                tests,
-                check=check,
-                spare=slots.spare,
-                log=context.log,
-            )
+            spare = worker.slots.spare
+            tests = replace(tests, check=check, spare=spare, log=context.log)
             if config.environment is EnvironmentKind.LOCAL and instance.spec:
                 check_sample(tests, config.settings.tests.min_passing)
         except UnavailableError as error:
@@ -197,7 +186,6 @@ def start_tests(
     mirrors: Mirrors,
     environment: Environment,
     base: Checkout,
-    cache: Path,
 ) -> RegressionTests:
     """Start a session for the tests of an instance, whose base commit lies in ``base``.
 
@@ -215,7 +203,7 @@ def start_tests(
         limits=config.settings.tests,
         files=base.tracked_files(),
         read=Workspace(base.root).read,
-        cache=cache / "baselines",
+        cache=config.cache / "baselines",
         identity=session.identity,
         log=logging.getLogger("tests"),
         history=partial(mirrors.past_changes, instance.repo, instance.base_commit),

@@ -125,7 +125,7 @@ def make_forecast(
         "agent_timeout": settings.agent.timeout,
         "ending": ending_models(model.name for model in config.live_models),
         "without_tests": _without_tests(benchmark, todo),
-        "untestable": find_untestable(config, cache, todo),
+        "untestable": find_untestable(config, todo),
         "missing": list(dict.fromkeys(_missing(config, todo))),
         "hides_packages": config.outside_agent and config.agent_sandbox is not None,
         "differences": list(differences),
@@ -284,7 +284,7 @@ def _missing(
 def _refusals(config: RunConfig) -> Iterator[str]:
     """Yield what the run would be refused for."""
     try:
-        agent_of(config, config.cache)
+        agent_of(config)
     except UserError as error:
         yield str(error)
     yield from _missing_keys(config)

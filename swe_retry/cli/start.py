@@ -27,7 +27,7 @@ def check_run(config: RunConfig, say: Say) -> InstanceBenchmark:
         config = replace(config, label=recorded_label(replay_folder(replay)))
     if not config.dry_run:
         # A wrong name and a missing key are reported before a dataset is fetched.
-        agent_of(config, config.cache)
+        agent_of(config)
         if needs_hub(config.dataset):
             check_models(config)
     tracing_of(config)

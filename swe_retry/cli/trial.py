@@ -42,7 +42,7 @@ def try_agent(config: RunConfig, say: Say) -> int:
     Nothing is tested, and nothing is written but to a folder that is removed.
     """
     config = validate_config(config)
-    agent = agent_of(config, config.cache)
+    agent = agent_of(config)
     check_models(config)
     instances = load_dataset("demo", "test").instances()
     by_id = {instance.instance_id: instance for instance in instances}

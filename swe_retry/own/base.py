@@ -37,11 +37,7 @@ _MAX_LINES = 12
 
 
 def measure_base(
-    config: RunConfig,
-    instance: Instance,
-    note: Say,
-    *,
-    checks: bool = False,
+    config: RunConfig, instance: Instance, note: Say, *, checks: bool = False
 ) -> Before:
     """Set the repository up, run all tests at the base commit, and return their results.
 
@@ -64,7 +60,7 @@ def measure_base(
                 limits=config.settings.tests.limits,
             )
             with timed_step("setting up the repository at its base commit", note):
-                tests = start_tests(config, instance, mirrors, environment, base, cache)
+                tests = start_tests(config, instance, mirrors, environment, base)
         except UnavailableError as error:
             return Before(str(error))
         finally:

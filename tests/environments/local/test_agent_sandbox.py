@@ -163,7 +163,7 @@ def test_wrong_commands_and_paths_are_refused(tmp_path: Path) -> None:
             agent_sandbox_read=readable,
         )
         with pytest.raises(UserError) as error:
-            agent_of(config, tmp_path)
+            agent_of(config.with_cache(tmp_path))
         return str(error.value)
 
     assert "there is no command 'no-such-command'" in refusal("no-such-command")
