@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from swe_retry.core.errors import StoppedError, UserError
 from swe_retry.core.redaction import Redactor
 from swe_retry.llm.chat import Message, Reply
-from swe_retry.llm.gate import Answered, CallOutcome, PlannedCall
+from swe_retry.llm.gate import CallOutcome, PlannedCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -131,9 +131,9 @@ class CallSpans:
 
     def end(self, ticket: str, outcome: CallOutcome) -> None:
         span = self.spans.pop(ticket)
-        if isinstance(outcome, Answered):
-            _note_reply(span, outcome.reply)
-            message = Message("assistant", outcome.reply.content)
+        if isinstance(outcome, Reply):
+            _note_reply(span, outcome)
+            message = Message("assistant", outcome.content)
             self.tracing.note_messages(span, "gen_ai.output.messages", [message])
         else:
             note_error(span, type(outcome).__name__)

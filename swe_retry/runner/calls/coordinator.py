@@ -22,7 +22,7 @@ from swe_retry.core.plaintext import Say
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, Reply
-from swe_retry.llm.gate import Answered, CallOutcome, Failed, PlannedCall
+from swe_retry.llm.gate import CallOutcome, Failed, PlannedCall
 from swe_retry.llm.tracing import CallSpans
 from swe_retry.record.records import Attempt
 from swe_retry.runner.calls.budget import (
@@ -206,7 +206,7 @@ class CallCoordinator:
             outcome = replace(outcome, error=self.redact(outcome.error))
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
         uses_try = self.rate_limiter.note_outcome(pending.provider, outcome)
-        if isinstance(outcome, Answered):
+        if isinstance(outcome, Reply):
             self.called()
         elif isinstance(outcome, Failed):
             self._check_providers()
