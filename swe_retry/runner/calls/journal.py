@@ -117,7 +117,7 @@ class DeniedEntry(_Entry):
 
     def stands(self, limits: BudgetLimits) -> bool:
         """Return whether the limit was not raised since."""
-        now = limits.of(self.limit, self.model)
+        now = limits.limit_of(self.limit, self.model)
         return now is not None and now <= self.value
 
 
