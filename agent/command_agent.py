@@ -27,7 +27,7 @@ from swe_retry.core.processes import CommandResult, remove_tree
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.untrusted import DamagedError, key_path, object_of, read_bytes
 from swe_retry.llm.chat import BudgetUsedError, Message, Reply, Usage, request_sha256
-from swe_retry.llm.gate import Answered, Failed, PlannedCall
+from swe_retry.llm.gate import Failed, PlannedCall
 
 PORT = 8080
 """The port at which a command without network finds the gateway."""
@@ -121,7 +121,7 @@ class CommandAgent:
         except BaseException as error:
             gate.end(ticket, Failed(str(error), transient=False, billed=True))
             raise
-        gate.end(ticket, Answered(task.transcript.calls[-1]))
+        gate.end(ticket, task.transcript.calls[-1])
         return result
 
     def _run_alone(self, task: Task) -> AgentResult:

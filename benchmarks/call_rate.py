@@ -28,7 +28,7 @@ import ray
 
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import Reply, Usage
-from swe_retry.llm.gate import Answered, PlannedCall
+from swe_retry.llm.gate import PlannedCall
 from swe_retry.runner.calls.budget import Budget, BudgetLimits
 from swe_retry.runner.calls.coordinator import CallCoordinator, WorkerCalls
 from swe_retry.runner.calls.ledger import Ledger
@@ -211,7 +211,7 @@ def make_calls(
             start = time.monotonic()
             ticket = coordinator.begin(key, 1, _CALL)
             assert isinstance(ticket, str)
-            coordinator.end(ticket, Answered(_REPLY))
+            coordinator.end(ticket, _REPLY)
             durations.append(time.monotonic() - start)
 
     threads = [threading.Thread(target=work, args=item) for item in calls.items()]

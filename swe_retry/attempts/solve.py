@@ -42,7 +42,7 @@ from swe_retry.environments.base import BrokenEnvironmentError, EnvironmentKind
 from swe_retry.environments.docker.agents import join_tests
 from swe_retry.instances.instance import Instance
 from swe_retry.llm.gate import Gate
-from swe_retry.llm.tracing import OUTCOME, TracedGate, note_error
+from swe_retry.llm.tracing import OUTCOME, CallSpans, note_error
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.record.records import (
     BROKEN_STATUSES,
@@ -190,7 +190,7 @@ class AttemptWork(Host):
         number: from 1 over the whole instance.
         briefing: what it is told of the attempts before it.
         keep: takes the record of an attempt that an exception ends.
-        trace: makes its gates send spans.
+        spans: of its calls; None where no spans are sent.
     """
 
     tools: InstanceTools
@@ -198,7 +198,7 @@ class AttemptWork(Host):
     checkout: Checkout
     briefing: Briefing
     keep: Callable[[Attempt], None]
-    trace: Callable[[Gate], Gate] = lambda gate: gate
+    spans: CallSpans | None = None
     transcript: Transcript = field(default_factory=Transcript)
     record: Attempt = field(init=False)
 
@@ -263,7 +263,7 @@ class AttemptWork(Host):
         instance_id = self.tools.instance.instance_id
         label = self.choice.label
         with tracing.attempt(instance_id, self.number, label, agent) as span:
-            self.trace = partial(TracedGate, tracing=tracing, attempt=span)
+            self.spans = CallSpans(tracing, span)
             yield
             status = str(self.record.status)
             messages = self.record.messages or ()
@@ -356,7 +356,7 @@ class AttemptWork(Host):
 
     def open_gate(self) -> Gate:
         seconds = self.tools.services.config.settings.budget.seconds_per_attempt
-        return self.trace(self.tools.context.gate(self.number, seconds))
+        return self.tools.context.gate(self.number, seconds, self.spans)
 
     def settle_checkout(self) -> None:
         self.checkout.settle()

@@ -119,7 +119,7 @@ def make_forecast(
         "likely": likely,
         "likely_basis": basis,
         "upper": upper,
-        "budget": config.money.limits.usd,
+        "budget": config.money.usd,
         "environment": config.environment.value,
         "tests": settings.tests.which.value,
         "agent_timeout": settings.agent.timeout,
@@ -185,10 +185,10 @@ def cost_bounds(config: RunConfig, todo: Sequence[Instance]) -> Bounds:
 def _limit(money: Spending, instances: int) -> Decimal | None:
     """Return the most dollars that the limits allow; None without a limit."""
     limits = []
-    if money.limits.usd is not None:
-        limits.append(money.limits.usd)
-    if money.limits.usd_per_instance is not None:
-        limits.append(money.limits.usd_per_instance * instances)
+    if money.usd is not None:
+        limits.append(money.usd)
+    if money.usd_per_instance is not None:
+        limits.append(money.usd_per_instance * instances)
     return min(limits, default=None)
 
 

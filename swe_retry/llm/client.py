@@ -28,7 +28,7 @@ from swe_retry.llm.chat import (
     redact_reply,
     request_sha256,
 )
-from swe_retry.llm.gate import Answered, Gate, PlannedCall
+from swe_retry.llm.gate import Gate, PlannedCall
 from swe_retry.llm.messages import messages_as_sent, prefill, tools_as_sent
 from swe_retry.llm.model_settings import ModelSettings
 from swe_retry.llm.options import Sampling
@@ -223,7 +223,7 @@ class LiteLLMModel:
                 )
             else:
                 reply = self._with_cost(reply, call.bound)
-                self.gate.end(ticket, Answered(reply))
+                self.gate.end(ticket, reply)
                 return replace(reply, exchange_sha256=call.exchange_sha256)
             sent += 1
             pause(seconds, problem)

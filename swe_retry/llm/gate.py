@@ -35,13 +35,6 @@ class PlannedCall:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """The provider answered."""
-
-    reply: Reply
-
-
-@dataclass(frozen=True)
 class Refused:
     """The provider will never answer this request; ``cost`` as in ``RequestRefusedError``."""
 
@@ -70,7 +63,7 @@ class Failed:
     usage: Usage | None = None
 
 
-CallOutcome = Answered | Refused | Failed
+CallOutcome = Reply | Refused | Failed
 
 
 class Gate(Protocol):

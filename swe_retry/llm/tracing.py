@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from swe_retry.core.errors import StoppedError, UserError
 from swe_retry.core.redaction import Redactor
 from swe_retry.llm.chat import Message, Reply
-from swe_retry.llm.gate import Answered, CallOutcome, Gate, PlannedCall
+from swe_retry.llm.gate import CallOutcome, PlannedCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -107,26 +107,16 @@ def note_error(span: Span, kind: str) -> None:
 
 
 @dataclass(frozen=True)
-class TracedGate:
-    """A gate whose calls become spans below that of their attempt."""
+class CallSpans:
+    """The spans of the calls of one attempt, by their tickets, below its own."""
 
-    inner: Gate
     tracing: Tracing
     attempt: Span
     spans: dict[str, Span] = field(default_factory=dict)
 
-    def recorded_reply(
-        self, request_sha256: str, exchange_sha256: str | None = None
-    ) -> Reply | None:
-        return self.inner.recorded_reply(request_sha256, exchange_sha256)
-
-    def pause(self, seconds: float, problem: str = "") -> None:
-        self.inner.pause(seconds, problem)
-
-    def begin(self, call: PlannedCall) -> str:
+    def start(self, ticket: str, call: PlannedCall) -> None:
         from opentelemetry.trace import set_span_in_context
 
-        ticket = self.inner.begin(call)
         name = call.model.removeprefix(f"{call.provider}/")
         # The thread of a call may be another one than that of its attempt.
         self.spans[ticket] = self.tracing.tracer.start_span(
@@ -138,23 +128,18 @@ class TracedGate:
                 "gen_ai.request.model": name,
             },
         )
-        return ticket
 
-    def note_arrival(self, ticket: str, tokens: int) -> None:
-        self.inner.note_arrival(ticket, tokens)
-
-    def end(self, ticket: str, outcome: CallOutcome) -> bool:
+    def end(self, ticket: str, outcome: CallOutcome) -> None:
         span = self.spans.pop(ticket)
-        if isinstance(outcome, Answered):
-            _note_reply(span, outcome.reply)
-            message = Message("assistant", outcome.reply.content)
+        if isinstance(outcome, Reply):
+            _note_reply(span, outcome)
+            message = Message("assistant", outcome.content)
             self.tracing.note_messages(span, "gen_ai.output.messages", [message])
         else:
             note_error(span, type(outcome).__name__)
             if self.tracing.content:  # providers quote prompts
                 span.set_attribute("error.message", self.tracing.redact(outcome.error))
         span.end()
-        return self.inner.end(ticket, outcome)
 
 
 def _note_reply(span: Span, reply: Reply) -> None:

@@ -146,7 +146,7 @@ class Benchmark(ABC, Generic[V]):
         chosen = select_redo(self.store, redo, keys)
         say(f"{self.selection} selected, {len(chosen)} to redo")
         rest = [key for key in keys if key not in chosen]
-        pending = plan(self.store, self.config.money.limits, rest)
+        pending = plan(self.store, self.config.money, rest)
         return replace(pending, todo=tuple(chosen))
 
     def open(self) -> None:
@@ -160,7 +160,7 @@ class Benchmark(ABC, Generic[V]):
     def plan_work(self, say: Say) -> Plan:
         """Return what is to do, without what earlier runs have, and say how much it is."""
         keys = list(self.jobs)
-        every = plan(self.store, self.config.money.limits, keys)
+        every = plan(self.store, self.config.money, keys)
         pending = every.without(self.done_elsewhere())
         skipped = len(every.todo) - len(pending.todo)
         before = ""

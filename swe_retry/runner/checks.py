@@ -11,7 +11,6 @@ from swe_retry.core.address import has_password, recorded_address
 from swe_retry.core.atomic import check_folder
 from swe_retry.core.errors import UserError
 from swe_retry.core.money import in_words
-from swe_retry.llm.client import LiteLLMModel
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.options import ModelChoice
 from swe_retry.llm.prices import cheapest_price, cost_bound, dearest_price
@@ -19,6 +18,7 @@ from swe_retry.llm.registry import Endpoint, map_entry
 from swe_retry.llm.servers import ServedModel
 from swe_retry.runner.config import CommonConfig
 from swe_retry.runner.envfile import where_keys_go
+from swe_retry.runner.modelsource import LiveModels
 from swe_retry.runner.settings import Spending
 
 _OPENAI_ADDRESSES = ("OPENAI_API_BASE", "OPENAI_BASE_URL")
@@ -78,17 +78,8 @@ def check_known_models(config: CommonConfig) -> None:
             )
         if endpoint.missing_key():
             continue  # without it no request can be made
-        quiet = LiteLLMModel(
-            model.name,
-            0.0,
-            config.settings.calls.timeout,
-            limit,
-            address,
-            model.settings_at_server,
-            gate=OpenGate(),
-            warn_once=lambda _: None,
-        )
-        quiet.rehearse()
+        quiet = LiveModels(config, warn_once=lambda _: None)
+        quiet.model(model, 0.0, OpenGate()).rehearse()
 
 
 def key_variables(config: CommonConfig) -> list[str]:

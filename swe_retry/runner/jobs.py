@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from swe_retry.core.plaintext import Say
 from swe_retry.core.shutdown import Shutdown
+from swe_retry.llm.tracing import CallSpans
 from swe_retry.record.keys import is_safe_key
 from swe_retry.record.records import Attempt
 from swe_retry.record.result import InstanceStatus
@@ -78,7 +79,12 @@ class JobContext:
         """Keep an attempt that ended for a later start."""
         self.calls.note_attempt(self.key, attempt)
 
-    def gate(self, attempt: int, seconds: float | None = None) -> AttemptGate:
+    def gate(
+        self,
+        attempt: int,
+        seconds: float | None = None,
+        spans: CallSpans | None = None,
+    ) -> AttemptGate:
         """Return the gate of an attempt, which replays the calls that were paid for."""
         recorded = recorded_calls(self.entries, attempt)
         return AttemptGate(
@@ -88,6 +94,7 @@ class JobContext:
             recorded,
             self.worker.stop.wait,
             seconds,
+            spans,
         )
 
 

@@ -354,7 +354,7 @@ def make_coordinator(
     coordinator = CallCoordinator(
         journals=store.journals,
         ledger=Ledger.load(store.ledger),
-        budget=Budget(config.money.limits),
+        budget=Budget(config.money),
         rate_limiter=RateLimiter(
             config.rates, RateLimiterPolicy(probe_patience=calls.timeout + _PATIENCE)
         ),

@@ -100,10 +100,9 @@ class CommonSettings(Section):
 
 
 @dataclass(frozen=True)
-class Spending:
+class Spending(BudgetLimits):
     """What a run may spend; ``prices`` are the user's, by litellm's names of models."""
 
-    limits: BudgetLimits = field(default_factory=BudgetLimits)
     prices: Mapping[str, Price] = field(default_factory=dict)
     allow_unpriced: bool = False
 
@@ -112,23 +111,20 @@ class Spending:
         prices = {}
         for model, amounts in _by_model(budget.prices, resolve, "--price").items():
             prices[model] = Price(*(amount / _MILLION for amount in amounts))
-        limits = BudgetLimits(
+        of_models = _by_model(budget.usd_per_model, resolve, "budget.usd_per_model")
+        return cls(
             usd=budget.usd,
             usd_per_instance=budget.usd_per_instance,
-            usd_per_model=_by_model(
-                budget.usd_per_model,
-                resolve,
-                "budget.usd_per_model",
-            ),
+            usd_per_model=of_models,
             calls=budget.calls,
+            prices=prices,
+            allow_unpriced=budget.allow_unpriced,
         )
-        return cls(limits, prices, budget.allow_unpriced)
 
     @property
     def in_dollars(self) -> bool:
         """Whether a limit is one of dollars."""
-        limits = self.limits
-        return bool(limits.usd or limits.usd_per_instance or limits.usd_per_model)
+        return bool(self.usd or self.usd_per_instance or self.usd_per_model)
 
 
 def make_rates(calls: Calls, resolve: Resolve) -> Rates:

@@ -20,7 +20,6 @@ from swe_retry.agent.protocol import AgentResult, Host, OpenHost, Task
 from swe_retry.core.errors import StoppedError
 from swe_retry.llm.chat import BudgetUsedError, Reply
 from swe_retry.llm.gate import (
-    Answered,
     CallOutcome,
     Failed,
     Gate,
@@ -145,8 +144,8 @@ def test_a_command_books_one_call_for_each_session(tmp_path: Path) -> None:
     ]
     assert [call.model for call in host.calls] == [task.model_name] * 3
     assert len({call.request_sha256 for call in host.calls}) == 3
-    answered = [outcome for outcome in host.outcomes if isinstance(outcome, Answered)]
-    assert [outcome.reply for outcome in answered] == list(task.transcript.calls)
+    answered = [outcome for outcome in host.outcomes if isinstance(outcome, Reply)]
+    assert answered == list(task.transcript.calls)
     messages = task.transcript.messages
     requests = [message.content for message in messages if message.role == "user"]
     assert requests[0] == task.message

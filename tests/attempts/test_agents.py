@@ -18,7 +18,6 @@ from swe_retry.environments.base import EnvironmentKind
 from swe_retry.record.patches import patch_paths
 from swe_retry.record.store import RunStore
 from swe_retry.repositories.checkout import Checkout
-from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.calls.ledger import read_ledger
 from swe_retry.runner.settings import Spending
 from tests.support.harness import Harness
@@ -293,8 +292,7 @@ def test_what_commands_report_is_charged_and_ends_a_budget(
 ) -> None:
     spend = "import sys; open(sys.argv[1], 'w').write('{\"cost\": 2}')"
     chosen = outside(spend, "{result_file}", tries=3)
-    limits = BudgetLimits(usd=Decimal(3))
-    money = Spending(limits, allow_unpriced=True)
+    money = Spending(usd=Decimal(3), allow_unpriced=True)
     prediction = harness.solve(chosen, ID, code=1, money=money)
     assert prediction["status"] == "budget"
     assert harness.statuses(ID) == ["empty", "empty", "budget", "budget"]

@@ -69,7 +69,7 @@ class World:
                 slot=self.slot,
                 worker=SimpleNamespace(stop=self.stop),
                 step=lambda attempt, model, step: self.steps.append(step),
-                gate=lambda number, seconds: OpenGate(),
+                gate=lambda *_: OpenGate(),
             ),
             checkouts=self.checkouts,
             draw_map=lambda root, turn: "the map",

@@ -12,7 +12,6 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.llm.model_settings import our_settings
-from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.config import parse_models
 from swe_retry.runner.settings import Spending
 from tests.support.evidence import verified
@@ -92,8 +91,7 @@ def test_a_budget_of_the_architects_model_stops_the_attempt_and_it_goes_on(
 ) -> None:
     provider.will_answer(ASK, PLAN, EDIT)
     run = pair(provider)
-    limits = BudgetLimits(calls=2)
-    money = Spending(limits, allow_unpriced=True)
+    money = Spending(calls=2, allow_unpriced=True)
     harness.run(run, ID, code=1, money=money)
     assert len(provider.requests) == 2
     prediction = harness.solve(run, ID)

@@ -21,7 +21,6 @@ from swe_retry.llm.chat import Message, request_sha256
 from swe_retry.record.records import Attempt
 from swe_retry.record.result import InstanceResult
 from swe_retry.report.package.hidden import texts_of
-from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.settings import Spending
 from tests.support import read_json
 from tests.support.commands import Preloaded
@@ -158,7 +157,7 @@ ONE_TRY = {**EVIDENCE, "tries": 1, "temperatures": (0.0,)}
 def test_the_budget_ends_the_scripts_and_the_rest_decides(
     harness: Harness, scripts: ScriptProvider
 ) -> None:
-    money = Spending(BudgetLimits(calls=6))
+    money = Spending(calls=6)
     run = live(scripts, **ONE_TRY)
     prediction = harness.solve(run, NAME, code=1, money=money)
     evidence = prediction["evidence"]

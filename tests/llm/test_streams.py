@@ -14,7 +14,7 @@ from swe_retry.agent.formats import format_names
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.llm.chat import Reply, Usage
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.gate import Answered, CallOutcome, Failed, OpenGate, PlannedCall
+from swe_retry.llm.gate import CallOutcome, Failed, OpenGate, PlannedCall
 from swe_retry.llm.model_settings import ModelSettings, load_settings
 from swe_retry.llm.provider_errors import RetryPolicy
 from tests.llm.test_client import ASK
@@ -195,7 +195,7 @@ def test_a_model_that_refuses_to_stream_is_asked_for_a_whole_answer(
         assert reply.content == Streamed().turn.text
     streamed = ["stream" in request for request in server.requests]
     assert streamed == [True, False, False], "it is remembered"
-    assert all(isinstance(end, Answered) for end in books.ends)
+    assert all(isinstance(end, Reply) for end in books.ends)
 
 
 def test_a_text_is_streamed_too(serve: Any, books: Books) -> None:

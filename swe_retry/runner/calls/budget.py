@@ -137,7 +137,7 @@ class BudgetLimits:
     usd_per_model: Mapping[str, Decimal] = field(default_factory=dict)
     calls: int | None = None
 
-    def of(self, scope: LimitScope, model: str) -> Decimal | None:
+    def limit_of(self, scope: LimitScope, model: str) -> Decimal | None:
         """Return the limit of ``scope``, for ``model`` where it has one of its own."""
         if scope is LimitScope.CALLS:
             if self.calls is None:
@@ -261,7 +261,7 @@ class Budget:
             LimitScope.INSTANCE: instance_id,
         }
         for scope, name in names.items():
-            limit = self._limits.of(scope, model)
+            limit = self._limits.limit_of(scope, model)
             account = self._accounts.setdefault((scope, name), _Account(limit))
             part = amount
             if scope is LimitScope.CALLS:

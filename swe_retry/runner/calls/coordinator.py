@@ -22,7 +22,8 @@ from swe_retry.core.plaintext import Say
 from swe_retry.core.redaction import Redactor
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, Reply
-from swe_retry.llm.gate import Answered, CallOutcome, Failed, PlannedCall
+from swe_retry.llm.gate import CallOutcome, Failed, PlannedCall
+from swe_retry.llm.tracing import CallSpans
 from swe_retry.record.records import Attempt
 from swe_retry.runner.calls.budget import (
     Budget,
@@ -205,7 +206,7 @@ class CallCoordinator:
             outcome = replace(outcome, error=self.redact(outcome.error))
         # Even if the disk fails, the budget and the rate limiter learn the outcome.
         uses_try = self.rate_limiter.note_outcome(pending.provider, outcome)
-        if isinstance(outcome, Answered):
+        if isinstance(outcome, Reply):
             self.called()
         elif isinstance(outcome, Failed):
             self._check_providers()
@@ -288,6 +289,7 @@ class AttemptGate:
     recorded_calls: list[PaidCall]
     sleep: Callable[[float], None]
     seconds: float | None = None
+    spans: CallSpans | None = None
     _started: float = field(default_factory=time.monotonic)
 
     def recorded_reply(
@@ -317,10 +319,15 @@ class AttemptGate:
                 raise AttemptLimitError(f"the attempt's {self.seconds:g} s are used up")
             answer = self.coordinator.begin(self.instance_id, self.attempt, call)
             if isinstance(answer, str):
-                return answer
+                break
             self.sleep(answer)
+        if self.spans:
+            self.spans.start(answer, call)
+        return answer
 
     def end(self, ticket: str, outcome: CallOutcome) -> bool:
+        if self.spans:
+            self.spans.end(ticket, outcome)
         return self.coordinator.end(ticket, outcome)
 
 

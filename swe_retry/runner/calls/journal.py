@@ -25,7 +25,7 @@ from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.money import as_number, as_text, dollars_or_none
 from swe_retry.core.redaction import Redactor
 from swe_retry.llm.chat import AnyText, IfAny, Reply, Usage, refusal
-from swe_retry.llm.gate import Answered, CallOutcome, PlannedCall, Refused
+from swe_retry.llm.gate import CallOutcome, PlannedCall, Refused
 from swe_retry.record.jsonlines import LineFormat, read_lines
 from swe_retry.record.records import Attempt, AttemptStatus
 from swe_retry.runner.calls.budget import BudgetLimits, LimitScope, OverBudgetError
@@ -117,7 +117,7 @@ class DeniedEntry(_Entry):
 
     def stands(self, limits: BudgetLimits) -> bool:
         """Return whether the limit was not raised since."""
-        now = limits.of(self.limit, self.model)
+        now = limits.limit_of(self.limit, self.model)
         return now is not None and now <= self.value
 
 
@@ -198,8 +198,8 @@ def append_line(path: Path, entry: JsonMapping, *, durable: bool) -> None:
 
 def end_of(call: str, outcome: CallOutcome) -> EndEntry:
     """Return the entry that ends ``call``."""
-    if isinstance(outcome, Answered):
-        reply = replace(outcome.reply, request_sha256="", exchange_sha256=None)
+    if isinstance(outcome, Reply):
+        reply = replace(outcome, request_sha256="", exchange_sha256=None)
         return AnsweredEntry(call=call, reply=reply)
     kind = RefusedEntry if isinstance(outcome, Refused) else FailedEntry
     return kind(call=call, **asdict(outcome))

@@ -19,7 +19,6 @@ from swe_retry.attempts.config import validate_config
 from swe_retry.core.errors import UserError
 from swe_retry.llm.gate import OpenGate
 from swe_retry.llm.provider_errors import RetryPolicy
-from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.modelsource import ReplayedModels
 from swe_retry.runner.settings import Spending
 from tests.agent.gateway.conftest import (
@@ -143,7 +142,7 @@ def test_a_limit_ends_an_attempt_in_its_middle(
     limit: str,
 ) -> None:
     monkeypatch.setattr(gateway_module, "GRACE", 1.0)
-    money = Spending(BudgetLimits(calls=calls))
+    money = Spending(calls=calls)
     limited = agent_config("messages", *options, max_calls_per_attempt=max_calls)
     with runs.serve() as stub:
         prediction = runs.solve(limited, money=money)
@@ -166,7 +165,7 @@ def test_the_record_of_an_attempt_is_limited_by_a_setting(runs: GatewayRuns) -> 
 
 
 def test_a_reservation_that_does_not_fit_is_not_sent(runs: GatewayRuns) -> None:
-    money = Spending(BudgetLimits(usd=Decimal("0.0001")))
+    money = Spending(usd=Decimal("0.0001"))
     with runs.serve() as stub, pytest.raises(FileNotFoundError):
         runs.solve(agent_config("responses"), money=money)
     assert not stub.requests

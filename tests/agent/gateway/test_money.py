@@ -13,8 +13,9 @@ import pytest
 from swe_retry.agent.agentsettings import AgentSettings
 from swe_retry.agent.gateway.gateway import Gateway
 from swe_retry.core.jsontypes import JsonObject
+from swe_retry.llm.chat import Reply
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.gate import Answered, CallOutcome, OpenGate, PlannedCall
+from swe_retry.llm.gate import CallOutcome, OpenGate, PlannedCall
 from swe_retry.llm.prices import cost_of_tokens
 from tests.agent.gateway.conftest import (
     ASK,
@@ -437,8 +438,8 @@ def test_an_answer_that_is_cut_off_is_asked_for_once_more(
     assert first.bound is not None
     assert second.bound is not None
     assert first.bound < second.bound
-    paid = [outcome for outcome in gate.outcomes if isinstance(outcome, Answered)]
-    assert [outcome.reply.truncated for outcome in paid] == [True, False]
+    paid = [outcome for outcome in gate.outcomes if isinstance(outcome, Reply)]
+    assert [outcome.truncated for outcome in paid] == [True, False]
     if dialect == "messages":
         budgets = [request["thinking"]["budget_tokens"] for request in stub.requests]
         assert budgets == [15_999, 31_999]

@@ -18,7 +18,6 @@ from swe_retry.agent.named.installed import agent_in_path, cached_agent
 from swe_retry.attempts.config import ModelChoice, RunConfig, validate_config
 from swe_retry.core.errors import UserError
 from swe_retry.environments.base import AgentSandbox
-from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.settings import Spending, default_cache
 from tests.agent.gateway.conftest import (
     BY_NAME,
@@ -115,7 +114,7 @@ def test_a_real_agent_edits_at_an_exact_cost_and_is_replayed_without_a_provider(
 @needs_bubblewrap
 @pytest.mark.agents
 def test_a_budget_stops_a_real_agent(runs: GatewayRuns, agent: NamedAgent) -> None:
-    money = Spending(BudgetLimits(usd=Decimal("0.000001")))
+    money = Spending(usd=Decimal("0.000001"))
     with runs.serve(turns=turns_of(agent)) as stub:
         started = time.monotonic()
         runs.fail(config_of(agent), money=money)

@@ -20,7 +20,6 @@ from swe_retry.llm.dialects.anthropic import Messages
 from swe_retry.llm.dialects.dialect import Dialect
 from swe_retry.llm.dialects.gemini import Gemini
 from swe_retry.llm.dialects.openai import Chat, Responses
-from swe_retry.llm.gate import Answered
 from swe_retry.llm.prices import Price
 from swe_retry.llm.provider_errors import RetryPolicy
 from tests.agent.gateway.conftest import post, serve_stub
@@ -145,8 +144,8 @@ def by_client(dialect: str, price: Price | None = None) -> Reply:
     gate = RecordingGate()
     model_of(dialect, gate, price).complete([Message("user", "hello")])
     (outcome,) = gate.outcomes
-    assert isinstance(outcome, Answered)
-    return outcome.reply
+    assert isinstance(outcome, Reply)
+    return outcome
 
 
 def by_gateway(dialect: str, price: Price | None = None) -> Reply:
@@ -158,8 +157,8 @@ def by_gateway(dialect: str, price: Price | None = None) -> Reply:
         answer = post(gateway, body, path)
     assert answer.status == 200, answer.body
     (outcome,) = gate.outcomes
-    assert isinstance(outcome, Answered)
-    return outcome.reply
+    assert isinstance(outcome, Reply)
+    return outcome
 
 
 each_way = pytest.mark.parametrize("ask", [by_client, by_gateway])

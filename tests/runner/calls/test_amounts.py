@@ -43,11 +43,11 @@ def rate(text: str) -> Mapping[str, int]:
 
 
 def test_dollars() -> None:
-    limits = spending("budget.usd", "12.50").limits
+    limits = spending("budget.usd", "12.50")
     assert limits.usd == Decimal("12.5")
-    limits = spending("budget.usd", " 1e2 ").limits
+    limits = spending("budget.usd", " 1e2 ")
     assert limits.usd == 100
-    limits = spending("budget.usd_per_model", "gpt-4o=50, opus = 200.5").limits
+    limits = spending("budget.usd_per_model", "gpt-4o=50, opus = 200.5")
     assert limits.usd_per_model == {
         "gpt-4o": Decimal(50),
         "anthropic/claude-opus-4": Decimal("200.5"),

@@ -12,7 +12,7 @@ import pytest
 from swe_retry.demo.setup import build_mirrors
 from swe_retry.llm.chat import AttemptLimitError, BudgetUsedError, Reply
 from swe_retry.llm.client import LiteLLMModel
-from swe_retry.llm.gate import Answered, Failed, OpenGate, PlannedCall
+from swe_retry.llm.gate import Failed, OpenGate, PlannedCall
 from swe_retry.llm.prices import Price, cost_bound
 from swe_retry.record.records import AttemptStatus
 from swe_retry.runner.calls.budget import Budget, BudgetLimits
@@ -62,7 +62,7 @@ def make_call(
 ) -> None:
     ticket = begin(calls, instance, bound, attempt)
     assert isinstance(ticket, str)
-    calls.end(ticket, Answered(Reply("hi", cost=D(cost))))
+    calls.end(ticket, Reply("hi", cost=D(cost)))
 
 
 def test_a_call_that_is_dearer_than_what_is_left_ends_its_attempt_alone(

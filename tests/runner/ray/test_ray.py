@@ -23,7 +23,6 @@ from swe_retry.attempts.config import ModelChoice
 from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.record.store import RunStore
-from swe_retry.runner.calls.budget import BudgetLimits
 from swe_retry.runner.calls.ledger import total
 from swe_retry.runner.engines import Driver
 from swe_retry.runner.housekeeping import clean_command
@@ -281,11 +280,11 @@ def test_nothing_is_paid_twice_when_the_second_node_is_killed_after_so_many_requ
 @pytest.mark.ray
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("limits", "workers"),
+    ("money", "workers"),
     [
-        (BudgetLimits(usd=Decimal("0.008")), 2),
-        (BudgetLimits(usd=Decimal("0.008")), 4),
-        (BudgetLimits(calls=7), 4),
+        (Spending(usd=Decimal("0.008")), 2),
+        (Spending(usd=Decimal("0.008")), 4),
+        (Spending(calls=7), 4),
     ],
     ids=["dollars", "dollars-4", "calls-4"],
 )
@@ -293,11 +292,10 @@ def test_a_budget_is_never_passed_by_several_workers(
     tmp_path: Path,
     provider: Provider,
     nodes: Nodes,
-    limits: BudgetLimits,
+    money: Spending,
     workers: int,
 ) -> None:
     provider.will_answer(Answer(EDIT, hang=0.1))
-    money = Spending(limits)
     far = nodes.options(
         tmp_path,
         *ALL,
@@ -308,8 +306,8 @@ def test_a_budget_is_never_passed_by_several_workers(
     lines = ledger(tmp_path)
     spent = total(lines)
     assert spent is not None
-    assert 0 < spent <= (limits.usd or spent)
-    assert 1 < len(lines) <= (limits.calls or 99)
+    assert 0 < spent <= (money.usd or spent)
+    assert 1 < len(lines) <= (money.calls or 99)
     assert len(provider.requests) == len(lines)
     assert ended_over_budget(tmp_path)
 
