@@ -208,10 +208,10 @@ class ShownFiles:
             count = len
         read = self.workspace.read
         texts = {path: read(path) for path in paths}
-        most = room
+        limit = room
         if self.model.traits.context:
-            most = min(room, self.model.traits.context // 3)
-        if sum(map(most_tokens, filter(None, texts.values()))) <= most:
+            limit = min(room, self.model.traits.context // 3)
+        if sum(map(most_tokens, filter(None, texts.values()))) <= limit:
             count = most_tokens  # all fit: no exact count is needed
         fitting: dict[str, dict[LineSpan, str]] = {}
         notes = []
@@ -221,8 +221,8 @@ class ShownFiles:
                 continue
             spans = {(0, 0): text}
             needed = count(text)
-            if needed > min(room, most):
-                spans = self._excerpt(path, text, about, min(room, most), count)
+            if needed > min(room, limit):
+                spans = self._excerpt(path, text, about, min(room, limit), count)
                 needed = count("".join(spans.values()))
                 notes.append(self._note_on(path, text, spans))
             if spans:

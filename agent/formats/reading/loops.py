@@ -31,12 +31,12 @@ def split_repetition(text: str) -> tuple[str, str]:
 
 def _split_counted(text: str) -> tuple[str, str]:
     lines = text.splitlines(keepends=True)
-    whole = lines[:-1]  # the last is cut off
-    masked = [_ORDINAL.sub("", line) for line in whole]
+    complete = lines[:-1]  # the last is cut off
+    masked = [_ORDINAL.sub("", line) for line in complete]
     for period in range(1, _MAX_BLOCK):
         again = 0
-        for one, other in zip(masked[::-1], masked[-1 - period :: -1], strict=False):
-            if one != other:
+        for line, other in zip(masked[::-1], masked[-1 - period :: -1], strict=False):
+            if line != other:
                 break
             again += 1
         is_block = period == 1 or len(set(masked[-period:])) > 1
@@ -46,7 +46,7 @@ def _split_counted(text: str) -> tuple[str, str]:
             end = first + period
             return "".join(lines[:end]), "".join(lines[first:end])
         if period == 1:
-            masked = [_COUNTED.sub("0", line) for line in whole]
+            masked = [_COUNTED.sub("0", line) for line in complete]
     return text, ""
 
 
@@ -55,8 +55,8 @@ def _split_equal(text: str) -> tuple[str, str]:
     period = backwards.find(backwards[:_PROBE], 1)
     pairs = zip(backwards, backwards[period:], strict=False)
     again = 0
-    for one, other in pairs:
-        if one != other:
+    for character, other in pairs:
+        if character != other:
             break
         again += 1
     if again < max(_MIN_REPEATS * period, _MIN_SHARE * len(text)) or period < 1:

@@ -296,7 +296,7 @@ def installed_image(containers: Containers, spec: ImageSpec, project: Project) -
 def _put_tree(container: Container, spec: ImageSpec, root: Path) -> None:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(root, ".", filter=_kept)
+        archive.add(root, ".", filter=_without_owner)
     with engine_errors():
         container.made.put_archive(spec.folder, buffer.getvalue())
 
@@ -312,7 +312,7 @@ def _run(container: Container, spec: ImageSpec, script: str) -> None:
         )
 
 
-def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if entry.name == "./.git" or entry.name == ".git":
         return None
     entry.uid = entry.gid = 0

@@ -169,7 +169,7 @@ class DockerFolders:
                 raise InfrastructureError(
                     f"cannot fill a folder in {self.image}: {message}"
                 )
-            files = self._emptied(container, command)
+            files = self._empty(container, command)
             if files is not None:
                 removal.pop_all()
                 with self._lock:
@@ -189,7 +189,7 @@ class DockerFolders:
         for _, stack in left:
             stack.close()
 
-    def _emptied(
+    def _empty(
         self, container: Container, command: FolderCommand
     ) -> dict[str, bytes] | None:
         limit = str(self.containers.limits.collected)

@@ -260,7 +260,7 @@ class ImageStore:
             if self._remove(name, record.images[name]):
                 del record.images[name]
                 self._write_record(record)
-                self.say(f"removed image {name}; {self._filled(record)}")
+                self.say(f"removed image {name}; {self._describe_size(record)}")
         return self._has_room(record)
 
     @engine_errors()
@@ -310,7 +310,7 @@ class ImageStore:
                 del record.images[image]
             self._write_record(record)
         seconds = time.monotonic() - started
-        self.say(f"pulled {image} in {seconds:.0f} s; {self._filled(record)}")
+        self.say(f"pulled {image} in {seconds:.0f} s; {self._describe_size(record)}")
 
     def _pull_with_retries(self, source: str) -> None:
         delays = {failure: iter(seconds) for failure, seconds in RETRIES.items()}
@@ -352,7 +352,7 @@ class ImageStore:
             return {image_id: attributes["Size"]}
         return layer_sizes(attributes["RootFS"].get("Layers") or [], history)
 
-    def _filled(self, record: ImageRecord) -> str:
+    def _describe_size(self, record: ImageRecord) -> str:
         limit = ""
         if self.limit is not None:
             limit = f" of {decimal(self.limit)}"

@@ -116,7 +116,7 @@ class Venvs:
             BrokenEnvironmentError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
-        shared, interpreter, era = self._shared(project, spec)
+        shared, interpreter, era = self._find_shared(project, spec)
         folder = self.root / "instances" / project.key
         tools = toolchains((*spec.setup, spec.test_command)) if not spec.install else ()
         built = Built(
@@ -148,9 +148,9 @@ class Venvs:
 
     def dependencies(self, project: Project, spec: VenvSpec) -> Path:
         """Return the interpreter of the environment with the dependencies of ``project`` alone."""
-        return self._shared(project, spec)[0] / "bin" / "python"
+        return self._find_shared(project, spec)[0] / "bin" / "python"
 
-    def _shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
+    def _find_shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
         """Return the shared environment, its interpreter and the era of its packages."""
         try:
             return self._make_shared(project, spec)
@@ -178,7 +178,7 @@ class Venvs:
                 shutil.rmtree(folder, ignore_errors=True)
                 try:
                     steps = self._steps(name, project)
-                    _make_shared(steps, folder, spec, interpreter, era)
+                    _install_shared(steps, folder, spec, interpreter, era)
                 except BrokenEnvironmentError as error:
                     self.failed[key] = str(error)
                     raise
@@ -217,7 +217,7 @@ def spec_key(spec: VenvSpec, parts: Sequence[str]) -> str:
     return sha256_of(text)[:12]
 
 
-def _make_shared(
+def _install_shared(
     steps: BuildSteps, folder: Path, spec: VenvSpec, interpreter: Path, era: str
 ) -> None:
     steps.run(
