@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import textwrap
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,11 +94,10 @@ def parse(command_line: list[str]) -> None:
         arguments.append("--settings")
     try:
         context = command.make_context(" ".join(name), arguments)
+        if lists_settings:
+            command.invoke(context)
     except typer.Exit as end:
-        assert end.exit_code == 0  # of --help
-        return
-    if lists_settings:
-        command.invoke(context)
+        assert end.exit_code == 0  # of --help and --settings
 
 
 LINES = [
@@ -183,7 +182,7 @@ def settings_of_program(key: str) -> set[str]:
             if "--settings" in options_of(command):
                 required = [item.name for item in command.params if item.required]
                 printed = io.StringIO()
-                with redirect_stdout(printed):
+                with redirect_stdout(printed), suppress(typer.Exit):
                     command.invoke(command.make_context(key, ["--settings", *required]))
                 names.update(re.findall(r"^[a-z_.0-9]+", printed.getvalue(), re.M))
     return names

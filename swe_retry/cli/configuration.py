@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from swe_retry.agent.agents import is_command
-from swe_retry.agent.formats import format_names
 from swe_retry.agent.named import AGENTS
 from swe_retry.attempts.config import RunConfig, RunSettings
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.environments.choice import default_environment
-from swe_retry.llm.model_settings import load_settings
-from swe_retry.runner.config import ask_servers, parse_models, redact_address
+from swe_retry.runner.config import ask_servers, read_models
 
 
 def make_configuration(
@@ -31,20 +29,13 @@ def make_configuration(
         dry_run: nothing is started, and no server is waited for that loads its model.
         prints_json: the result is printed as JSON.
     """
-    calls = settings.calls
-    redact_address(calls.api_base)
-    book = load_settings(settings.models.file, format_names())
     # A command that calls its model itself may have any name for it.
     calls_itself = is_command(settings.agent.name) and not settings.agent.api
-    models = parse_models(
-        settings.models.names,
-        book,
-        any_name=bool(calls.api_base) or calls_itself,
-        replay=calls.replay is not None,
-        agents=[agent.name for agent in AGENTS],
+    models, book = read_models(
+        settings, agents=[agent.name for agent in AGENTS], any_name=calls_itself
     )
     if not calls_itself:
-        models = ask_servers(models, calls, wait=not dry_run)
+        models = ask_servers(models, settings.calls, wait=not dry_run)
     if environment is None:
         environment = settings.tests.environment or default_environment()
     config = RunConfig.of(settings, models, book, environment)

@@ -36,8 +36,6 @@ def check(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int
     if "project.repo" not in line.chosen:
         fixed["project.repo"] = SourcedValue("check", ".")
     settings = line.load(fixed=fixed)
-    if line.prints(settings):
-        return 0
     from swe_retry.cli.configuration import make_configuration
     from swe_retry.cli.own import NOTHING_TO_TEST
     from swe_retry.own.issues import Issue
@@ -138,8 +136,6 @@ def install(
 ) -> int:
     """Install a coding agent of others into the cache, for the runs from now on."""
     settings = line.load()
-    if line.prints(settings):
-        return 0
     from swe_retry.agent.named.installed import install_agent
     from swe_retry.cli.listing import find_agent
 
@@ -164,8 +160,6 @@ def try_once(
 ) -> int:
     """Let an agent edit one demo instance and show what it did; test and write nothing."""
     settings = line.load(fixed={"agent.name": SourcedValue("AGENT", agent)})
-    if line.prints(settings):
-        return 0
     from swe_retry.cli.configuration import make_configuration
     from swe_retry.cli.trial import try_agent
 

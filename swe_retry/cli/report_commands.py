@@ -109,8 +109,7 @@ def report(
     """
     if line.asks_for_list:
         runs, filters = runs_and_filters(runs or ())
-        line.prints(line.load(recorded_layer(runs)), filters)
-        return 0
+        line.load(recorded_layer(runs), word=filters)  # ends here
     if not runs:
         raise UserError("no run given; usage: report.py predictions/RUN")
     if rows and format != "csv":
@@ -275,8 +274,7 @@ def select(
     """Choose among the candidates of runs by scripts that models write for each issue."""
     if line.asks_for_list:
         runs, filters = runs_and_filters(runs or ())
-        line.prints(line.load(_recorded_dataset(runs), _FIXED), filters)
-        return 0
+        line.load(_recorded_dataset(runs), _FIXED, filters)  # ends here
     if matrix is not None:
         if runs:
             raise UserError("--matrix takes no run; leave the runs or the option out")
@@ -326,8 +324,7 @@ def evaluate_gold(
 ) -> int:
     """Find out which instances this machine can judge, by their gold and empty patches."""
     if line.asks_for_list:
-        line.prints(line.load(), dataset)
-        return 0
+        line.load(word=dataset)  # ends here
     if dataset is None or file is None:
         raise UserError("usage: report.py gold DATASET FILE")
     name = SourcedValue("DATASET", dataset)

@@ -94,9 +94,7 @@ def run(
       python harness.py --dataset verified --slice 0:10 --budget-usd 20
       python harness.py --repo . --issue issue.md --budget-usd 5 --branch fix
     """
-    settings = _load_settings(line, continued)
-    if line.prints(settings, word):
-        return 0
+    settings = _load_settings(line, continued, word)
     if word is not None:
         raise UserError(f"unexpected {word!r}; a word follows --settings alone")
     from swe_retry.cli.configuration import make_configuration
@@ -127,19 +125,19 @@ def run(
 
 
 def _load_settings(
-    line: CommandLine[RunSettings], continued: str | None
+    line: CommandLine[RunSettings], continued: str | None, word: str | None
 ) -> RunSettings:
     options = line.options
     if "models.names" in options and not options["models.names"].value:
         raise UserError("--models is empty; give for example gpt-4o,opus")
     if continued is None:
-        return line.load()
+        return line.load(word=word)
     from swe_retry.cli.recorded import recorded_settings
 
     if "folders.run" in options:
         raise UserError(f"--continue {continued} names the run; leave --run out")
     recorded, place = recorded_settings(RunSettings, continued, line.chosen)
-    return line.load(recorded, place)
+    return line.load(recorded, place, word)
 
 
 def _check_project(options: Layer) -> None:

@@ -133,8 +133,13 @@ class CommandLine(Generic[Root]):
         """The values of the command line and the files."""
         return merge_layers(self.root, [*self.files, self.options])
 
-    def load(self, recorded: Layer | None = None, fixed: Layer | None = None) -> Root:
-        """Return the settings.
+    def load(
+        self,
+        recorded: Layer | None = None,
+        fixed: Layer | None = None,
+        word: str | None = None,
+    ) -> Root:
+        """Return the settings; if ``--settings`` is given, print them and end the command.
 
         The command line precedes the files, of which a later one precedes; these precede the
         record, and that the environment.
@@ -142,20 +147,19 @@ class CommandLine(Generic[Root]):
         Args:
             recorded: the settings of a run that is continued.
             fixed: settings that precede all others.
+            word: narrows what is printed.
 
         Raises:
             UserError: a name is unknown or a value is wrong; one line says where it stands.
         """
         environment = of_environment(self.root, os.environ)
         layers = [environment, recorded or {}, *self.files, self.options, fixed or {}]
-        return check_settings(self.root, merge_layers(self.root, layers))
-
-    def prints(self, settings: Section, word: str | None = None) -> bool:
-        """Print the settings with ``word`` if ``--settings`` is given; return whether it is."""
+        settings = check_settings(self.root, merge_layers(self.root, layers))
         if self.asks_for_list:
             for line in setting_lines(settings, self.flags, word):
                 print(line)
-        return self.asks_for_list
+            raise typer.Exit
+        return settings
 
 
 def setting_lines(

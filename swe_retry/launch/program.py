@@ -263,10 +263,8 @@ def command(
 
 def settings_command(
     root: type[Root], argument: str, flags: Sequence[SettingFlag] = ()
-) -> Callable[[Callable[Concatenate[Root, ...], R]], Callable[..., R | None]]:
+) -> Callable[[Callable[Concatenate[Root, ...], R]], Callable[..., R]]:
     """Decorate a function such that typer gives it the settings, and options of its own.
-
-    Where ``--settings`` asks for a list of the settings, it is printed and nothing else is done.
 
     Args:
         root: of the settings.
@@ -277,16 +275,14 @@ def settings_command(
 
     def decorate(
         run: Callable[Concatenate[Root, ...], R],
-    ) -> Callable[..., R | None]:
+    ) -> Callable[..., R]:
         @command(root, flags)
         @wraps(run)
-        def start(line: CommandLine[Root], **values: Any) -> R | None:  # noqa: ANN401
-            settings = line.load()
+        def start(line: CommandLine[Root], **values: Any) -> R:  # noqa: ANN401
             word = values[argument] or ""
             if isinstance(word, list):
                 word = " ".join(map(str, word))
-            if line.prints(settings, word):
-                return None
+            settings = line.load(word=word)
             if argument == "word" and word:
                 raise UserError(f"unexpected {word!r}; a word follows --settings alone")
             return run(settings, **values)

@@ -201,56 +201,37 @@ def name_slug(name: str) -> str:
     return fitting_name(re.sub(r"[^\w.+-]+", "-", name))
 
 
-def redact_address(text: str | None) -> None:
-    """Redact the address of ``--api-base`` from here on where it has a secret."""
-    if recorded_address(text) != text:
-        # As a secret of the environment it is redacted everywhere, also in worker processes.
-        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = str(text)
-
-
 def read_models(
-    settings: CommonSettings, *, pairs: bool = True
-) -> tuple[tuple[ModelChoice, ...], SettingsBook]:
-    """Return the models of ``--models``, and the settings of models by which they were read."""
-    calls = settings.calls
-    redact_address(calls.api_base)
-    book = load_settings(settings.models.file, format_names())
-    models = parse_models(
-        settings.models.names,
-        book,
-        any_name=bool(calls.api_base),
-        replay=calls.replay is not None,
-        pairs=pairs,
-    )
-    return models, book
-
-
-def parse_models(
-    names: Iterable[str],
-    book: SettingsBook,
+    settings: CommonSettings,
     *,
-    any_name: bool,
-    replay: bool,
     agents: Sequence[str] = (),
+    any_name: bool = False,
     pairs: bool = True,
-) -> tuple[ModelChoice, ...]:
-    """Return the models of ``--models``; see ``ModelChoice.parse``.
+) -> tuple[tuple[ModelChoice, ...], SettingsBook]:
+    """Return the models of ``--models``, and the settings of models by which they were read.
 
     Args:
+        settings: of the run.
         agents: names that may stand in the place of an edit format.
+        any_name: a model need not be known; on a server of the user's none need.
         pairs: ``architect+editor`` is a pair; if not, the name of a model.
     """
+    address = settings.calls.api_base
+    if recorded_address(address) != address:
+        # As a secret of the environment it is redacted everywhere, also in worker processes.
+        os.environ["SWE_RETRY_HARNESS_API_PASSWORD"] = str(address)
+    book = load_settings(settings.models.file, format_names())
     parse = partial(
         ModelChoice.parse,
         formats=(*format_names(), *agents),
         book=book,
-        any_name=any_name,
-        replay=replay,
+        any_name=any_name or bool(address),
+        replay=settings.calls.replay is not None,
     )
     read = parse
     if pairs:
         read = partial(model_or_pair, parse=parse)
-    return tuple(read(name.strip()) for name in names)
+    return tuple(read(name.strip()) for name in settings.models.names), book
 
 
 def ask_servers(

@@ -11,8 +11,7 @@ from swe_retry.cli.configuration import make_configuration
 from swe_retry.core.errors import UserError
 from swe_retry.core.sources import SourcedValue, check_settings, merge_layers
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.llm.model_settings import our_settings
-from swe_retry.runner.config import parse_models
+from swe_retry.runner.config import read_models
 from swe_retry.runner.settings import Spending
 from tests.support.evidence import verified
 from tests.support.harness import Harness
@@ -28,13 +27,12 @@ O1 = 15e-6 * 100 + 60e-6 * 10
 GPT = 2.5e-6 * 100 + 10e-6 * 10
 
 
+def settings_for(names: str) -> RunSettings:
+    return RunSettings.model_validate({"models": {"names": names}})
+
+
 def pair(provider: Provider, **changes: Any) -> RunConfig:
-    models = parse_models(
-        ["o1+gpt-4o@diff"],
-        our_settings(),
-        any_name=True,
-        replay=False,
-    )
+    models, _ = read_models(settings_for("o1+gpt-4o@diff"), any_name=True)
     return live(provider, models=models, **changes)
 
 
@@ -118,12 +116,6 @@ def test_each_model_of_a_pair_has_a_price_of_its_own() -> None:
 
 
 def test_completions_take_no_pairs() -> None:
-    (model,) = parse_models(
-        ["a+b"],
-        our_settings(),
-        any_name=True,
-        replay=False,
-        pairs=False,
-    )
+    (model,), _ = read_models(settings_for("a+b"), any_name=True, pairs=False)
     assert model.text == "a+b"
     assert model.architect is None

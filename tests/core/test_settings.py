@@ -21,7 +21,7 @@ from swe_retry.core.settings import (
     values_of,
 )
 from swe_retry.core.sources import of_texts
-from swe_retry.launch.flags import CommandLine, SettingFlag, setting_lines
+from swe_retry.launch.flags import CommandLine, SettingFlag
 from swe_retry.launch.program import Program, command
 
 
@@ -68,7 +68,6 @@ class Started:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.patch = patch
         self.settings = Root()
-        self.lines: list[str] = []
         self.recorded: Any = None
 
     def __call__(self, *words: str) -> int:
@@ -81,9 +80,7 @@ class Started:
             ] = "",
         ) -> None:
             """Solve."""
-            self.settings = line.load(self.recorded)
-            if line.asks_for_list:
-                self.lines = list(setting_lines(self.settings, FLAGS, word))
+            self.settings = line.load(self.recorded, word=word)
 
         self.patch.setattr(sys, "argv", ["solve.py", *words])
         return Program(default=main).main()
@@ -258,11 +255,12 @@ def test_the_settings_are_listed_with_values_and_flags(
     start: Started, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert start("--settings", "--tries", "5") == 0
-    assert len(start.lines) == len(settings_of(Root))
-    assert "tests.tries  5  Attempts with each model.  (--tries)" in start.lines
-    assert "tests.folder  -  A folder." in start.lines
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(settings_of(Root))
+    assert "tests.tries  5  Attempts with each model.  (--tries)" in lines
+    assert "tests.folder  -  A folder." in lines
     assert start("--settings", "TIMEOUT") == 0
-    names = [line.split()[0] for line in start.lines]
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert names == ["calls.timeout", "tests.timeout"]
 
 
