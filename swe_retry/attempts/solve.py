@@ -91,7 +91,7 @@ class Solver:
                 ask = self.writers.ask
                 evidence = EvidenceGathering(tools, ask, self.stop_fit)
                 self._make_attempts(tools, evidence)
-                result = self._choose(tools, evidence)
+                result = self._choose_patch(tools, evidence)
         except LeakError as error:
             raise InfrastructureError(str(error)) from error
         except BrokenEnvironmentError as error:
@@ -148,7 +148,7 @@ class Solver:
             greatest=greatest,
         )
 
-    def _choose(
+    def _choose_patch(
         self, tools: InstanceTools, gathering: EvidenceGathering
     ) -> InstanceResult:
         config = self.services.config

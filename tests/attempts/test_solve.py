@@ -18,7 +18,7 @@ def test_the_loop_is_quoted_whole() -> None:
     (quotation,) = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     # Formatted as functions of a module are.
     sources = []
-    for method in (Solver._make_attempts, Solver._choose):
+    for method in (Solver._make_attempts, Solver._choose_patch):
         source = inspect.getsource(method)
         sources.append(dedent(source))
     assert quotation == "\n\n".join(sources)
