@@ -8,16 +8,10 @@ from itertools import chain
 from swe_retry.frameworks import compiled, documents, javascript, jvm, native, scripting
 from swe_retry.frameworks.noise import without_escapes
 from swe_retry.frameworks.results import ParsedOutput, limit_lines
-from swe_retry.frameworks.support import (
-    OF_PYTHON,
-    Runner,
-    RunnerSupport,
-    read_conventions,
-    support_of,
-)
+from swe_retry.frameworks.support import OF_PYTHON, Runner, RunnerSupport, support_of
 
 __all__ = [
-    "CONVENTIONS", "OF_PYTHON", "SUPPORT", "ParsedOutput", "Runner", "may_hold_tests",
+    "OF_PYTHON", "SUPPORT", "ParsedOutput", "Runner", "may_hold_tests",
     "parse_output", "runner_of", "runner_of_parser",
 ]  # fmt: skip
 
@@ -55,9 +49,6 @@ SUPPORT: Mapping[Runner, RunnerSupport] = {
     )
 }
 """By runner; the first that is found in a command decides."""
-
-CONVENTIONS = read_conventions()
-"""How languages name tests; those of Python are chosen by ``related``."""
 
 
 def runner_of(command: str) -> Runner | None:

@@ -147,9 +147,10 @@ def support_of(runner: Runner, **functions: Any) -> RunnerSupport:  # noqa: ANN4
     )
 
 
-def read_conventions() -> tuple[Convention, ...]:
-    rows = read_table("conventions.yaml")
-    return TypeAdapter(tuple[Convention, ...]).validate_python(rows)
+CONVENTIONS = TypeAdapter(tuple[Convention, ...]).validate_python(
+    read_table("conventions.yaml")
+)
+"""How languages name tests; those of Python are chosen by ``related``."""
 
 
 def options_of(

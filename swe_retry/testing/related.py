@@ -17,9 +17,9 @@ from itertools import filterfalse
 from os.path import commonprefix
 from pathlib import PurePosixPath
 
-from swe_retry.frameworks import CONVENTIONS, Runner
+from swe_retry.frameworks import Runner
 from swe_retry.frameworks.shell import Read
-from swe_retry.frameworks.support import Convention
+from swe_retry.frameworks.support import CONVENTIONS, Convention
 from swe_retry.record.patches import SOURCE_ROOTS, is_test_path
 
 _MAX_FILES = 8
