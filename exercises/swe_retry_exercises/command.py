@@ -6,7 +6,10 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 
-from swe_retry.kit import Command, Program
+from swe_retry.kit import packages_or_restart
+
+with packages_or_restart():
+    from swe_retry.kit import Command, Program
 
 
 def main() -> int:
