@@ -157,7 +157,7 @@ def run(server: str, out: Path, *options: object) -> int:
         return Program(default=main).main()
 
 
-@pytest.mark.run
+@pytest.mark.long
 @needs_bubblewrap
 def test_the_table_has_what_the_server_was_made_to_answer(
     server: ScriptedServer,
