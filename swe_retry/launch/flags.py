@@ -50,12 +50,14 @@ class SettingFlag:
         """Return the parameter by which typer knows the option; None and False: not given."""
         field = settings_of(root)[self.setting]
         text = _help_of(field)
-        default = field.get_default(call_default_factory=True)
         kind: Any = bool
+        absent: bool | None = False
         if self.metavar:
-            kind = (list[str] if self.repeatable else str) | None
-            if not isinstance(default, Path) and text_of_value(default):
-                text = f"{text} [{text_of_value(default)}]"
+            text += _default_of(field)
+            kind = str | None
+            absent = None
+        if self.repeatable:
+            kind = list[str] | None
         choices = list(_choices_of(field))
 
         def complete(start: str) -> list[str]:
@@ -67,19 +69,25 @@ class SettingFlag:
             help=text,
             show_default=False,
             rich_help_panel=self.panel,
-            autocompletion=complete if self.metavar else None,
+            autocompletion=complete,
         )
-        return Parameter(
-            self.name,
-            Parameter.KEYWORD_ONLY,
-            default=None if self.metavar else False,
-            annotation=Annotated[kind, option],
-        )
+        annotation = Annotated[kind, option]
+        keyword = Parameter.KEYWORD_ONLY
+        return Parameter(self.name, keyword, default=absent, annotation=annotation)
 
 
 def _help_of(field: FieldInfo) -> str:
     """Return the text below a field in one line."""
     return " ".join(str(field.description).split())
+
+
+def _default_of(field: FieldInfo) -> str:
+    """Return the default as the help shows it; a folder is told by its text."""
+    default = field.get_default(call_default_factory=True)
+    text = text_of_value(default)
+    if text and not isinstance(default, Path):
+        return f" [{text}]"
+    return ""
 
 
 def _choices_of(field: FieldInfo) -> Iterator[str]:
