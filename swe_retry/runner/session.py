@@ -6,12 +6,14 @@ Everything under ``predictions/`` and ``logs/`` is written by one thread of this
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -54,7 +56,7 @@ from swe_retry.runner.calls.ledger import (
 from swe_retry.runner.calls.rate_limiter import RateLimiter, RateLimiterPolicy
 from swe_retry.runner.checks import assumptions
 from swe_retry.runner.config import CommonConfig
-from swe_retry.runner.engines import Driver, Engine, make_engine
+from swe_retry.runner.engine import Driver, Engine
 from swe_retry.runner.housekeeping import held_run
 from swe_retry.runner.jobs import End, Finished, Job, check_keys
 from swe_retry.runner.leftovers import clean, marked_children, run_key
@@ -64,6 +66,7 @@ from swe_retry.runner.progress.summary_json import RunSummary
 from swe_retry.runner.redo import Plan
 from swe_retry.runner.signals import heeding_signals
 from swe_retry.runner.slots import prepare_process
+from swe_retry.runner.threads import ThreadEngine
 
 # A probe of a provider may take as long as a call may.
 _PATIENCE = 30.0
@@ -372,3 +375,20 @@ def make_coordinator(
             coordinator.recover(name, Journal(path))
     charge_budget(coordinator)
     return coordinator
+
+
+def make_engine(driver: Driver) -> Engine:
+    """Return the engine that ``scale.ray`` chooses."""
+    scale = driver.benchmark.config.settings.scale
+    if not scale.ray:
+        return ThreadEngine.of(driver)
+    if find_spec("ray") is None:
+        raise UserError(
+            "scale.ray needs Ray: run `make setup-ray`, or install the extra ray"
+        )
+    if not scale.cluster:
+        # Ray reads it at its import: a node of this machine alone listens at 127.0.0.1 only.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+    from swe_retry.runner.ray.engine import RayEngine  # its import takes a second
+
+    return RayEngine(driver)

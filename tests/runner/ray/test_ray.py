@@ -24,7 +24,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.processes import RUN_VARIABLE
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.ledger import total
-from swe_retry.runner.engines import Driver
+from swe_retry.runner.engine import Driver
 from swe_retry.runner.housekeeping import clean_command
 from swe_retry.runner.progress.state import ProgressState, WorkStep
 from swe_retry.runner.ray.nodes import NODE_VARIABLE, Room
@@ -136,7 +136,7 @@ LISTENING = """
 from contextlib import suppress
 from unittest.mock import Mock
 import psutil
-from swe_retry.runner.engines import make_engine
+from swe_retry.runner.session import make_engine
 from swe_retry.runner.settings import CommonSettings, ScaleSettings
 config = Mock(settings=CommonSettings(scale=ScaleSettings(ray="own")))
 make_engine(Mock(benchmark=Mock(config=config)))
