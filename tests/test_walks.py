@@ -29,6 +29,7 @@ READERS = {
     "agent/repomap/build.py",
     "agent/repomap/ranking/rank.py",
     "agent/repomap/rendered.py",
+    "swe_retry/attempts/prepare.py",
     "swe_retry/attempts/transcript.py",
     "swe_retry/testing/testconfig.py",
     "swe_retry/llm/chat.py",
