@@ -33,6 +33,7 @@ READERS = {
     "swe_retry/attempts/transcript.py",
     "swe_retry/testing/testconfig.py",
     "swe_retry/llm/chat.py",
+    "swe_retry/record/layouts.py",
     "swe_retry/report/statistics/collect.py",
 }
 
