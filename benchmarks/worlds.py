@@ -19,7 +19,7 @@ from math import exp, log
 from swe_retry.attempts.evidence.belief import best_class, weigh
 from swe_retry.attempts.evidence.facts import stated_fit
 from swe_retry.attempts.evidence.fit import fit_run
-from swe_retry.attempts.refit import RunFit
+from swe_retry.attempts.run_fit import RunFit
 from swe_retry.record.evidence import BeliefFit
 from swe_retry.study.matrix import MatrixCandidate, MatrixInstance, MatrixScript
 

@@ -20,32 +20,32 @@ from tests.measure import Figures, measure
 
 TOP = Path(__file__).resolve().parents[1]
 # From the ground up: a room imports only rooms before it. A room may be absent. The number is the
-# size that it may have, in tokens: 3 % above that of 0.13.0, or what was given since. Who needs
+# size that it may have, in tokens: 3 % above that of 2026-11-29, or what was given since. Who needs
 # more says for what in the commit that raises it.
 ROOM_TOKENS = {
-    "swe_retry/core": 12_428,
-    "swe_retry/llm": 24_164,
-    "swe_retry/agent": 73_568,
-    "swe_retry/environments": 31_347,
-    "swe_retry/record": 99_999,
-    "swe_retry/runner": 99_999,
-    "swe_retry/repositories": 99_999,
-    "swe_retry/frameworks": 99_999,
-    "swe_retry/instances": 99_999,
-    "swe_retry/testing": 99_999,
-    "swe_retry/attempts": 99_999,
-    "swe_retry/own": 99_999,
-    "swe_retry/results": 99_999,
-    "swe_retry/foreign": 99_999,
-    "swe_retry/report": 99_999,
-    "swe_retry/launch": 99_999,
-    "swe_retry/study": 99_999,
-    "swe_retry/cli": 99_999,
+    "swe_retry/core": 11_561,
+    "swe_retry/llm": 24_679,
+    "swe_retry/agent": 75_332,
+    "swe_retry/environments": 31_495,
+    "swe_retry/record": 12_822,
+    "swe_retry/runner": 35_709,
+    "swe_retry/repositories": 5_727,
+    "swe_retry/frameworks": 12_683,
+    "swe_retry/instances": 9_701,
+    "swe_retry/testing": 20_726,
+    "swe_retry/attempts": 27_229,
+    "swe_retry/own": 12_340,
+    "swe_retry/results": 8_114,
+    "swe_retry/foreign": 9_593,
+    "swe_retry/report": 42_829,
+    "swe_retry/launch": 3_548,
+    "swe_retry/study": 11_224,
+    "swe_retry/cli": 10_742,
 }
 ROOMS = tuple(ROOM_TOKENS)
 # A distribution of its own beside the house, of which it imports the kit alone.
 EXERCISES = "exercises/swe_retry_exercises"
-EXERCISES_TOKENS = 59_356
+EXERCISES_TOKENS = 58_231
 TREES = (*ROOMS, EXERCISES)
 SCRIPTS = (
     "harness.py",

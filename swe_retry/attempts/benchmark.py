@@ -18,7 +18,7 @@ from swe_retry.agent.repomap.scanning.store import TagStore
 from swe_retry.attempts.choose import RESULTS
 from swe_retry.attempts.config import RunConfig, RunSettings, TestChoice
 from swe_retry.attempts.policy import StopRule
-from swe_retry.attempts.refit import RunFit, choose_again, with_choice
+from swe_retry.attempts.run_fit import RunFit, choose_again, with_choice
 from swe_retry.attempts.services import Services
 from swe_retry.attempts.solve import InstanceJob
 from swe_retry.attempts.transcript import transcript

@@ -32,7 +32,7 @@ from swe_retry.attempts.prepare import (
     instance_folder,
     prepare,
 )
-from swe_retry.attempts.refit import RunFit
+from swe_retry.attempts.run_fit import RunFit
 from swe_retry.attempts.services import Services
 from swe_retry.attempts.stop import budget_ended, stop_reason
 from swe_retry.core.errors import InfrastructureError, StoppedError, UserError

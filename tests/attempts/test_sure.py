@@ -19,7 +19,7 @@ from swe_retry.attempts.evidence.facts import (
 )
 from swe_retry.attempts.evidence.fit import fit_run
 from swe_retry.attempts.policy import StopRule
-from swe_retry.attempts.refit import RunFit
+from swe_retry.attempts.run_fit import RunFit
 from swe_retry.attempts.solve import InstanceJob
 from swe_retry.instances.dataset import load_dataset
 from swe_retry.record.evidence import BeliefFit
