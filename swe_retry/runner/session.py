@@ -278,9 +278,8 @@ class RunSession:
                     yield
             finally:
                 self.coordinator.ledger.sync()
-                with suppress(
-                    OSError
-                ):  # a full disk must not hide what went wrong first
+                # A full disk must not hide what went wrong first.
+                with suppress(OSError):
                     note_end(self.benchmark.store)
             self.summary = self._summary(time.monotonic() - started)
         finally:
