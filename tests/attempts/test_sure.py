@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swe_retry.attempts import refit
+from swe_retry.attempts import run_fit
 from swe_retry.attempts.config import RunConfig
 from swe_retry.attempts.evidence.facts import (
     ClassFacts,
@@ -131,7 +131,7 @@ def test_a_job_takes_what_the_run_has_learned_to_another_machine() -> None:
 def test_instances_that_start_later_use_what_the_run_has_learned(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(refit, "FIRST_FIT", 1)
+    monkeypatch.setattr(run_fit, "FIRST_FIT", 1)
     with ScriptProvider() as provider:
         run = when_sure(provider, 0.999)
         prediction = harness.solve(run, NAME)
