@@ -26,9 +26,6 @@ READERS = {
     "agent/mentions.py",
     "agent/formats/reading/fences.py",
     "agent/prompts/__init__.py",
-    "agent/repomap/build.py",
-    "agent/repomap/ranking/rank.py",
-    "agent/repomap/rendered.py",
     "swe_retry/attempts/prepare.py",
     "swe_retry/attempts/transcript.py",
     "swe_retry/testing/testconfig.py",
@@ -78,6 +75,6 @@ def walks() -> dict[str, list[str]]:
 
 
 def is_on_the_way(file: str) -> bool:
-    """Leave out core, libraries, templates and what only reads the text."""
-    elsewhere = file.startswith(("swe_retry/core/", ".venv/"))
+    """Leave out core, libraries, templates, the map, and what only reads the text."""
+    elsewhere = file.startswith(("swe_retry/core/", ".venv/", "agent/repomap/"))
     return file.endswith(".py") and not elsewhere and file not in READERS
