@@ -34,6 +34,8 @@ class NamedAgent:
         dialect: the name of the protocol in which it calls models.
         tested: the version that was run.
         package: its name in the registry of npm, or in that of Python.
+        licence: as its package states it.
+        from_npm: whether npm installs it; else pip.
         packages_beside: what it lacks; Python's only.
         npm_program: what the package of npm calls the command, where it has another name.
         environment: variables beside those of its protocol, with placeholders.
