@@ -37,6 +37,7 @@ from swe_retry.testing.testsettings import TestChoice, Tests
 from tests.fixtures import ShareVenvs, an_instance
 from tests.support import write_files
 from tests.support.evaluated import report_settings
+from tests.support.ownworld import run_git
 
 pytestmark = pytest.mark.run
 
@@ -329,11 +330,13 @@ def project(
     work = root / "source"
     write_files(work, FILES)
     commit = commit_all(work, "Begin")
+    write_files(work, RIGHT)
+    gold = run_git(work, "diff")
     (root / "mirrors").mkdir()
     (work / ".git").rename(root / "mirrors/own__thing.git")
     # The session of other tests holds the project's own environment.
     share_venvs(root / "evaluating/environments")
-    return root, {**ROW, "base_commit": commit, "test_patch": HIDDEN}
+    return root, {**ROW, "base_commit": commit, "test_patch": HIDDEN, "patch": gold}
 
 
 def suite(
