@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         StoppedError,
         UserError,
     )
-    from swe_retry.core.git import blob_contents, git, git_environment, git_result
+    from swe_retry.core.git import blob_contents, git, git_result
     from swe_retry.core.hashing import sha256_of
     from swe_retry.core.jsontypes import objects, texts_in, value_at
     from swe_retry.core.money import as_text, in_words, known_sum, sum_words, total
@@ -129,6 +129,16 @@ if TYPE_CHECKING:
         wilson,
     )
     from swe_retry.report.statistics.wording import of, points, render_text
+    from swe_retry.repositories.history import (
+        CommitFacts,
+        FileChange,
+        GitHistory,
+        GitObject,
+        HistoryReader,
+        open_history,
+        reading,
+        utc_time,
+    )
     from swe_retry.repositories.mirrors import Mirrors
     from swe_retry.repositories.names import DatasetName
     from swe_retry.results.jsonvalues import dollars, integer, number, texts

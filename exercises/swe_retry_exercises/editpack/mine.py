@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from fnmatch import translate
 from functools import cache, cached_property
 from hashlib import sha256
@@ -22,6 +21,11 @@ from pydantic import AfterValidator
 from rapidfuzz.distance import Indel
 
 from swe_retry.kit import (
+    CommitFacts,
+    FileChange,
+    GitHistory,
+    GitObject,
+    HistoryReader,
     Section,
     TextList,
     UserError,
@@ -30,19 +34,13 @@ from swe_retry.kit import (
     git,
     in_period,
     one_line,
-    settings_command,
-    sha256_of,
-)
-from swe_retry_exercises.editpack.files import DroppedFile, OutFile, write_rows
-from swe_retry_exercises.editpack.history import (
-    CommitFacts,
-    FileChange,
-    GitHistory,
-    GitObject,
-    HistoryReader,
     open_history,
     reading,
+    settings_command,
+    sha256_of,
+    utc_time,
 )
+from swe_retry_exercises.editpack.files import DroppedFile, OutFile, write_rows
 from swe_retry_exercises.editpack.licenses import (
     PERMISSIVE,
     UNKNOWN,
@@ -140,7 +138,7 @@ class MiningRules(Section):
 
     def judge_commit(self, commit: CommitFacts) -> JudgedRow:
         """Return instruction, subject and message, or why the commit gives no row."""
-        day = utc(commit.seconds)[:10]
+        day = utc_time(commit.seconds)[:10]
         is_dated = day and in_period(day, self.since, self.until)
         if not is_dated and (self.since or self.until):
             return {}, reason("date", day)
@@ -326,7 +324,7 @@ class RepositoryMiner:
             self._read_license(reader)
             if self.left_out:
                 return
-            for commit, changes in reader.commits():
+            for commit, changes in reader.commits("--reverse", "--no-merges"):
                 self.counts["commits"] += 1
                 for row, why in self._choice(self._edits(reader, commit, changes)):
                     if why is None:
@@ -413,7 +411,7 @@ class RepositoryMiner:
                 "lang": "Python",
                 "license": self.license,
                 "repos": self.name,
-                "author_date": utc(commit.seconds),
+                "author_date": utc_time(commit.seconds),
                 **columns,
             }
             yield row, why or self._fault_of_file(reader, change, row)
@@ -481,15 +479,3 @@ def _decoded(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
-
-
-def utc(seconds: bytes) -> str:
-    """Return an author date in UTC, ``2013-05-06T12:34:56Z``; empty if there is no such date.
-
-    The author's time zone, which tells of the author, is not kept.
-    """
-    try:
-        date = datetime.fromtimestamp(int(seconds), UTC)
-    except (ValueError, OverflowError, OSError):
-        return ""
-    return date.isoformat().replace("+00:00", "Z")

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from swe_retry.kit import UserError, git_environment, git_result
+from swe_retry.core.errors import UserError
+from swe_retry.core.git import git_environment, git_result
 
 _GUARD = {
     "GIT_NO_LAZY_FETCH": "1",
@@ -45,9 +47,14 @@ _CONFIG = """\
 \tobjectFormat = {}
 """
 _LOG = (
-    "log --stdin --reverse --no-merges --raw -z --no-abbrev --no-renames "
-    "--format=%H%x00%at%x00%an%x00%cn%x00%B --encoding=UTF-8 --no-mailmap --no-notes "
-    "--no-show-signature --no-ext-diff --no-textconv --no-color"
+    "log --stdin --raw -z --no-abbrev --no-renames --encoding=UTF-8 --no-mailmap --no-notes "
+    "--no-show-signature --no-ext-diff --no-textconv --no-color "
+    "--format=%H%x00%P%x00%at%x00%ct%x00%an%x00%cn%x00%B"
+)
+# A patch as any git applies it, whatever the paths and the contents.
+_PATCH = (
+    "diff --binary --full-index --no-renames --no-ext-diff --no-textconv --no-color "
+    "--src-prefix=a/ --dst-prefix=b/"
 )
 
 
@@ -128,13 +135,17 @@ class CommitFacts(NamedTuple):
     """A commit as ``git log`` has it.
 
     Attributes:
+        parents: their ids; none where the history begins, or a shallow clone is cut.
         seconds: the author date since 1970; empty where the commit states none.
+        committed: the committer date, as ``seconds``.
         author, committer: their names.
         message: in UTF-8 as far as git could convert it, cut after a mebibyte.
     """
 
     name: str
+    parents: tuple[str, ...]
     seconds: bytes
+    committed: bytes
     author: bytes
     committer: bytes
     message: bytes
@@ -201,27 +212,54 @@ class HistoryReader:
             mode, _, object_id = facts.split(" ")
             yield mode, object_id, name
 
-    def commits(self) -> Iterator[tuple[CommitFacts, Iterator[FileChange]]]:
-        """Yield the non-merge commits with their files, the oldest first.
+    def commits(
+        self, *options: str
+    ) -> Iterator[tuple[CommitFacts, Iterator[FileChange]]]:
+        """Yield the commits with their files, in the order and choice of options of git log.
 
         The files must be read before the next commit. A root commit has none.
         """
-        for commit, events in groupby(self._events(), itemgetter(0)):
+        for commit, events in groupby(self._events(options), itemgetter(0)):
             yield commit, (change for _, change in events if change)
 
-    def _events(self) -> Iterator[tuple[CommitFacts, FileChange | None]]:
+    def _events(
+        self, options: Sequence[str]
+    ) -> Iterator[tuple[CommitFacts, FileChange | None]]:
         with (self.folder / "tips").open("rb") as tips:
-            fields = self._output(_LOG.split(), tips)
-            commit = CommitFacts("", b"", b"", b"", b"")
+            fields = self._output((*_LOG.split(), *options), tips)
+            commit = CommitFacts("", (), b"", b"", b"", b"", b"")
             # Neither a path nor a field of a commit holds NUL; the order tells what a field is.
             for field in fields:
                 if field.startswith((b":", b"\n:")):
                     facts = field.lstrip(b"\n:").decode("ascii").split(" ")
                     yield commit, FileChange(next(fields, b""), *facts)
                 else:
-                    rest = [next(fields, b"") for _ in range(4)]
-                    commit = CommitFacts(field.decode(), *rest)
+                    parents, *rest = [next(fields, b"") for _ in range(6)]
+                    names = parents.decode().split()
+                    commit = CommitFacts(field.decode(), tuple(names), *rest)
                     yield commit, None
+
+    def ask(self, *argv: str) -> list[str]:
+        """Return the lines that a command of git prints; none where it fails."""
+        result = git_result(*argv, cwd=self.folder, env=self._environment)
+        if result.returncode:
+            return []
+        return result.stdout.decode("utf-8", "replace").splitlines()
+
+    def patch(self, base: str, commit: str, paths: Iterable[str], folder: str) -> bytes:
+        """Return the differences of some files; those in a ``folder`` by their names there.
+
+        Raises:
+            UserError: an object is missing.
+        """
+        argv = [*_PATCH.split(), base, commit, "--", *paths]
+        if folder:
+            argv.insert(1, f"--relative={folder}")
+        environment = {**self._environment, "GIT_LITERAL_PATHSPECS": "1"}
+        result = git_result(*argv, cwd=self.folder, env=environment)
+        if result.returncode:
+            raise self._failure(result.stderr)
+        return result.stdout
 
     def objects(self, names: Sequence[str], max_bytes: int) -> list[GitObject]:
         """Return objects; what has more than ``max_bytes`` is read over and not held."""
@@ -259,14 +297,10 @@ class HistoryReader:
     def _start(
         self, argv: Sequence[str], stdin: int | IO[bytes]
     ) -> subprocess.Popen[bytes]:
-        folders = {
-            "GIT_DIR": str(self.folder),
-            "GIT_OBJECT_DIRECTORY": str(self.history.objects),
-        }
         process = subprocess.Popen(
             ["git", *argv],
             cwd=self.folder,
-            env=git_environment({**_GUARD, **folders}),
+            env=git_environment(self._environment),
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=self.errors,
@@ -275,9 +309,18 @@ class HistoryReader:
         self.stack.callback(_end_process, process)
         return process
 
-    def _failure(self) -> UserError:
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {
+            **_GUARD,
+            "GIT_DIR": str(self.folder),
+            "GIT_OBJECT_DIRECTORY": str(self.history.objects),
+        }
+
+    def _failure(self, output: bytes = b"") -> UserError:
         self.errors.seek(0)
-        text = self.errors.read()[-300:].decode("utf-8", "replace")
+        output = output or self.errors.read()
+        text = output[-300:].decode("utf-8", "replace")
         reason = " ".join(text.split())
         return UserError(
             f"{self.history.path} cannot be read ({reason}); try git fsck there"
@@ -307,3 +350,15 @@ def _read_object(stream: IO[bytes], max_bytes: int) -> GitObject:
     if stream.read(1) != b"\n":
         raise EOFError
     return GitObject(kind, size, data)
+
+
+def utc_time(seconds: bytes) -> str:
+    """Return a date of a commit in UTC, ``2013-05-06T12:34:56Z``; empty if there is no such date.
+
+    The time zone, which tells of the person, is not kept.
+    """
+    try:
+        date = datetime.fromtimestamp(int(seconds), UTC)
+    except (ValueError, OverflowError, OSError):
+        return ""
+    return date.isoformat().replace("+00:00", "Z")
