@@ -152,7 +152,7 @@ def check_outcomes(
         report = checks.reports[-1]
         tested = report.tested
     tests = checks.tools.tests
-    command = tests.command if tests else TestCommand()
+    command = tests.test_files.configuration if tests else TestCommand()
     examination = examine_patch(checkout, raw, submittable.patch, tested, command)
     test_outcome = result.test
     if tested is None or examination.differing:

@@ -10,26 +10,42 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
 from filelock import FileLock
 
+from swe_retry.agent.workspace import TextFile
 from swe_retry.core.atomic import sweep, write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.processes import CommandResult
 from swe_retry.core.shutdown import Check, waited_for
-from swe_retry.environments.base import EnvironmentKind, Prepared, UnavailableError
+from swe_retry.core.worktree import Changes
+from swe_retry.environments.base import (
+    EnvironmentKind,
+    Prepared,
+    Session,
+    UnavailableError,
+)
 from swe_retry.environments.choice import make_folders
 from swe_retry.environments.folders import FolderCommand, Folders
-from swe_retry.frameworks import OF_PYTHON, Runner
-from swe_retry.frameworks.commands import file_command, reporting_command
+from swe_retry.frameworks import OF_PYTHON, Runner, may_hold_tests
+from swe_retry.frameworks.commands import (
+    file_command,
+    find_runner,
+    reporting_command,
+    takes_arguments,
+)
+from swe_retry.frameworks.results import NamedStatus, worst_statuses
 from swe_retry.frameworks.shell import Read
 from swe_retry.frameworks.support import BaseTree
 from swe_retry.instances.instance import Instance
+from swe_retry.record.patches import is_test_path
 from swe_retry.testing.origins import Statements
-from swe_retry.testing.related import directive
+from swe_retry.testing.related import RelatedTests, directive
+from swe_retry.testing.testconfig import TestCommand
 from swe_retry.testing.testlogs import (
     Results,
     TestRun,
@@ -91,6 +107,42 @@ class TestFiles:
     files: Collection[str]
     read: Read = lambda _: None
 
+    @classmethod
+    def of(
+        cls, instance: Instance, command: str, files: Collection[str], read: Read
+    ) -> TestFiles:
+        """Return what runs test files by the ``command`` of a session."""
+        if command.startswith("tox "):
+            # tox hides the variable from its commands that proof and statements need.
+            command = "python -m pytest"
+        runner = find_runner(command, instance.log_parser, read)
+        own_command = instance.commands and runner in OF_PYTHON
+        if own_command and not takes_arguments(command, runner):
+            runner = Runner.SCRIPT
+        return cls(
+            instance=instance,
+            runner=runner,
+            test_command=command,
+            files=files,
+            read=read,
+        )
+
+    def with_files(self, changes: Changes) -> TestFiles:
+        """Return what runs the tests of a tree with ``changes``, as those of a test patch."""
+
+        def read(path: str) -> str | None:
+            if path in changes:
+                return TextFile.decode(changes[path] or b"").text
+            return self.read(path)
+
+        gone = {path for path, data in changes.items() if data is None}
+        return replace(self, files={*self.files, *changes} - gone, read=read)
+
+    @cached_property
+    def configuration(self) -> TestCommand:
+        """What the command of the tests reads."""
+        return TestCommand.of(self.test_command, self.runner, self.read)
+
     def runnable(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Return those of ``paths`` that can be run alone, one for each command."""
         if self.runner in OF_PYTHON:
@@ -144,9 +196,68 @@ class TestFiles:
         seconds: float,
     ) -> tuple[CommandResult, TestRun]:
         """Run the tests of ``path``; output of the code under test does not count as results."""
+        return self._run(prepared, self.command(path), seconds)
+
+    def run_in_order(
+        self,
+        session: Session,
+        changes: Changes,
+        paths: Sequence[str],
+        seconds: float,
+        option: str = "",
+    ) -> tuple[CommandResult, TestRun]:
+        """Run the tests of ``paths`` in their order, on a tree with ``changes`` in ``seconds``.
+
+        Files of Python are named behind one command. Of other languages each runs alone, or all
+        tests do where one cannot. Deleted files and those without tests are left out; where none
+        is left, all tests run. Nothing runs after a command that time or a signal ended.
+
+        Returns:
+            The end of the last command, with the seconds of all, and all results; of a name in two
+            files the worse status counts.
+        """
+        commands = self._commands(paths)
+        spent = 0.0
+        log = ""
+        statuses: list[NamedStatus] = []
+        with session.prepare(changes, commands=len(commands)) as prepared:
+            for command in commands:
+                result, run = self._run(prepared, command + option, seconds - spent)
+                spent += result.seconds
+                log += run.log
+                statuses += run.results.items()
+                if was_killed(result):
+                    break
+        results = worst_statuses(statuses)
+        return replace(result, seconds=spent), replace(run, log=log, results=results)
+
+    def _commands(self, paths: Sequence[str]) -> Sequence[str]:
+        named = list(filter(self._holds_tests, paths))
+        if self.runner in OF_PYTHON:
+            command = self.command(*named)
+            if self.runner is Runner.PYTEST:
+                # A file that cannot be imported says nothing of the others.
+                command += " --continue-on-collection-errors"
+            return (command,)
+        commands = dict.fromkeys(map(self._file_command, named))
+        if not commands or None in commands:
+            return (self._suite_command,)
+        return tuple(filter(None, commands))
+
+    def _holds_tests(self, path: str) -> bool:
+        if path not in self.files or not may_hold_tests(self.runner, path):
+            return False
+        if self.runner in OF_PYTHON:
+            return RelatedTests((), self.read).holds_tests(path)
+        return is_test_path(path)
+
+    def _run(
+        self, prepared: Prepared, command: str, seconds: float
+    ) -> tuple[CommandResult, TestRun]:
         token = secrets.token_hex(16)
         instance = self.instance
-        result = prepared.run(self.report_command(path, token), seconds)
+        reporting = with_report_file(command, self.runner, token, self.show)
+        result = prepared.run(reporting, seconds)
         test_run = read_run(
             result.output,
             instance,

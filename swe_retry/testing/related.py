@@ -111,6 +111,10 @@ class RelatedTests:
         limit = min(_MAX_FILES, _MAX_FOR_ONE_EDIT - 1 + len(sources))
         return tuple(ordered[:limit])
 
+    def holds_tests(self, path: str) -> bool:
+        """Return whether pytest or unittest takes ``path`` for a test file, by its settings."""
+        return _fits(path, self._patterns())
+
     def _python_scores(self, source: str) -> Mapping[str, float]:
         module = module_parts(source)
         package: list[str] = []

@@ -16,7 +16,6 @@ from swe_retry.core.shutdown import Check
 from swe_retry.core.worktree import Changes
 from swe_retry.environments.base import Prepared, Session, Setup
 from swe_retry.frameworks import OF_PYTHON, SUPPORT, Runner, may_hold_tests
-from swe_retry.frameworks.commands import find_runner, takes_arguments
 from swe_retry.frameworks.shell import Read
 from swe_retry.instances.instance import Instance
 from swe_retry.testing.baselines import (
@@ -41,7 +40,7 @@ from swe_retry.testing.setups import (
     needs_rebuild,
     setup_failures,
 )
-from swe_retry.testing.testconfig import TestCommand, TreeUnderTest, tree_under_test
+from swe_retry.testing.testconfig import TreeUnderTest, tree_under_test
 from swe_retry.testing.testlogs import (
     Results,
     TestRun,
@@ -103,7 +102,9 @@ class RegressionTests:
 
     def run(self, changes: Changes) -> SuiteReport:
         """Run the tests on a tree with ``changes``; only what newly fails makes it fail."""
-        tree = tree_under_test(changes, self.files, self.read, self.command)
+        tree = tree_under_test(
+            changes, self.files, self.read, self.test_files.configuration
+        )
         # The prediction must install, including edits that the tests run without.
         installed = dict(tree.changes)
         for path in build_files(tree.configuration):
@@ -134,27 +135,9 @@ class RegressionTests:
         return self.prove_setup(changes, selected)
 
     @cached_property
-    def command(self) -> TestCommand:
-        """What the command of the tests reads, at the base commit."""
-        return TestCommand.of(self.test_files.test_command, self.runner, self.read)
-
-    @cached_property
     def test_files(self) -> TestFiles:
         command = self.session.test_command
-        if command.startswith("tox "):
-            # tox hides the variable from its commands that proof and statements need.
-            command = "python -m pytest"
-        runner = find_runner(command, self.instance.log_parser, self.read)
-        own_command = self.instance.commands and runner in OF_PYTHON
-        if own_command and not takes_arguments(command, runner):
-            runner = Runner.SCRIPT
-        return TestFiles(
-            instance=self.instance,
-            runner=runner,
-            test_command=command,
-            files=self.files,
-            read=self.read,
-        )
+        return TestFiles.of(self.instance, command, self.files, self.read)
 
     def select(self, edited: Sequence[str]) -> Sequence[str]:
         """Return the test files to run for edits of ``edited``."""

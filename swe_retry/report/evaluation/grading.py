@@ -7,7 +7,7 @@ if pytest's own report, unittest's results, or the count of sympy's runner confi
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -24,6 +24,7 @@ from swe_retry.results.verdicts import Verdict, VerdictStatus
 from swe_retry.testing.origins import Statements
 from swe_retry.testing.project import local_command
 from swe_retry.testing.testlogs import (
+    Results,
     cross_check,
     fallback_parser,
     limited_output,
@@ -104,6 +105,33 @@ def grade_output(
     # Without any status no test ran, even if swebench counts unnamed tests as passed.
     resolved = get_resolution_status(tests) == ResolvedStatus.FULL.value
     resolved = resolved and bool(statuses)
+    verdict = _verdict(task, tests, unconfirmed, resolved=resolved)
+    return verdict.but(reason=reason, log=output_for_log(output, token))
+
+
+def grade_results(task: EvaluationTask, results: Results) -> Verdict:
+    """Return the verdict on one's own repository: its row has names of our readers of output.
+
+    All tests must be reported as passed; an expected failure is none.
+    """
+    passing = passing_tests(results)
+    hidden = task.evaluation
+    tests = {}
+    failures = []
+    for kind, names in ((_FIXED, hidden.fail_to_pass), (_KEPT, hidden.pass_to_pass)):
+        tests[kind] = {"success": list(names), "failure": []}
+        failures += [name for name in names if name not in passing]
+    _move_to_failures(tests, failures)
+    return _verdict(task, tests, [], resolved=not failures)
+
+
+def _verdict(
+    task: EvaluationTask,
+    tests: JsonObject,
+    unconfirmed: Sequence[str],
+    *,
+    resolved: bool,
+) -> Verdict:
     report = {
         "patch_is_None": False,
         "patch_exists": True,
@@ -113,12 +141,8 @@ def grade_output(
         "tests_status": tests,
         _UNCONFIRMED: unconfirmed,
     }
-    return task.verdict(
-        VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED,
-        reason,
-        log=output_for_log(output, token),
-        report=report,
-    )
+    status = VerdictStatus.RESOLVED if resolved else VerdictStatus.UNRESOLVED
+    return task.verdict(status, report=report)
 
 
 def unconfirmed_tests(verdict: Verdict) -> frozenset[str]:

@@ -36,6 +36,7 @@ from swe_retry.report.evaluation.evaluator import (
 )
 from swe_retry.report.evaluation.grading import (
     grade_output,
+    grade_results,
     output_for_log,
     unconfirmed_tests,
     unresolve,
@@ -43,15 +44,16 @@ from swe_retry.report.evaluation.grading import (
 from swe_retry.report.evaluation.proofs import prove
 from swe_retry.report.evaluation.trees import PatchError, apply_patch
 from swe_retry.repositories.checkout import Checkout, make_checkout
-from swe_retry.repositories.mirrors import Mirrors, mirrors_of
+from swe_retry.repositories.mirrors import Mirrors, add_submodules, mirrors_of
 from swe_retry.repositories.snapshot import Snapshot
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from swe_retry.runner.session import Once
+from swe_retry.testing.baselines import TestFiles
 from swe_retry.testing.origins import Statements, doubt, shadowing, split_statements
 from swe_retry.testing.project import project_of, snapshot_of
 from swe_retry.testing.related import directive
-from swe_retry.testing.testconfig import tree_under_test
-from swe_retry.testing.testlogs import split_report, with_report_file
+from swe_retry.testing.testconfig import TestCommand, tree_under_test
+from swe_retry.testing.testlogs import TestRun, split_report, with_report_file
 
 # swebench reads no results from an output with these words.
 _TIMED_OUT = ">>>>> Tests Timed Out"
@@ -120,6 +122,9 @@ class LocalEvaluator(Evaluator):
         snapshots = self.settings.folders.cache / "snapshots"
         snapshot = snapshot_of(task.instance, mirrors, snapshots)
         base = make_checkout(snapshot, folder / "base")
+        if task.instance.commands:
+            mirror = mirrors.get(task.instance.repo, task.instance.base_commit)
+            add_submodules(mirror, base)
         project = project_of(task.instance, base, mirrors)
         session = environment.start(project)
         try:
@@ -181,7 +186,11 @@ class HiddenTests:
                 VerdictStatus.UNRESOLVED,
                 f"the {name} patch does not apply: {error}",
             )
-        tree = tree_under_test(changes, checkout.tracked_files(), checkout.read_base)
+        command = TestCommand()
+        if self._own_tests:
+            command = self._own_tests.configuration
+        base = self.snapshot.blobs
+        tree = tree_under_test(changes, base, checkout.read_base, command)
         edits = [path for path in tree.configuration if path not in self._test_files]
         # With other configuration a run need not state what the base commit's run does.
         verdict = self._run(changes, compare_with_base=not edits)
@@ -218,29 +227,45 @@ class HiddenTests:
             ) from error
 
     @cached_property
+    def _own_tests(self) -> TestFiles | None:
+        """What runs the tests of one's own repository; None for a task set."""
+        instance = self.task.instance
+        if instance.commands is None:
+            return None
+        base = self._make_checkout()
+        command = self.session.test_command
+        tests = TestFiles.of(instance, command, self.snapshot.blobs, base.read_base)
+        return tests.with_files(self._test_files)
+
+    @cached_property
     def _runner(self) -> Runner | None:
+        if self._own_tests:
+            return self._own_tests.runner
         return runner_of(self.session.test_command)
 
     def _run(self, changes: Changes, *, compare_with_base: bool) -> Verdict:
         changes = {**changes, **self._test_files}
         token = secrets.token_hex(16)
-        result = self._test(changes, token)
-        output, statements = split_statements(result.output, token)
+        result, run = self._test(changes, token)
         if result.timed_out:
             return self.task.verdict(
                 VerdictStatus.UNRESOLVED,
                 f"the tests did not end within {self.timeout:.0f} s",
-                log=output_for_log(f"{output}\n{_TIMED_OUT}", token),
+                log=output_for_log(f"{run.log}\n{_TIMED_OUT}", token),
             )
         if not tests_ended(result.exit_code):
             raise UnavailableError(INCOMPLETE)
-        verdict = grade_output(self.task, output, token, statements, result.exit_code)
+        if self._own_tests:
+            verdict = grade_results(self.task, run.results).but(log=run.log)
+        else:
+            code = result.exit_code
+            verdict = grade_output(self.task, run.log, token, run.stated, code)
         if not verdict.resolved or not compare_with_base:
             return verdict
         if self._runner not in OF_PYTHON:
             return verdict
         base = self._base_statements
-        reason = doubt(base, statements, split_report(output, token)[1])
+        reason = doubt(base, run.stated, run.report)
         for path in shadowing(changes, self.snapshot.blobs, base):
             reason = f"{path} hides a module"
             break
@@ -257,15 +282,21 @@ class HiddenTests:
             options.append(" --collect-only")
         for option in options:
             token = secrets.token_hex(16)
-            result = self._test(self._test_files, token, option)
-            statements = split_statements(result.output, token)[1]
+            statements = self._test(self._test_files, token, option)[1].stated
             if "end" in statements:
                 return statements
         raise UnavailableError(
             "the base commit's run does not state where its modules come from"
         )
 
-    def _test(self, changes: Changes, token: str, option: str = "") -> CommandResult:
+    def _test(
+        self, changes: Changes, token: str, option: str = ""
+    ) -> tuple[CommandResult, TestRun]:
+        if self._own_tests:
+            paths = list(self._test_files)
+            return self._own_tests.run_in_order(
+                self.session, changes, paths, self.timeout, option
+            )
         command = self.session.test_command
         if self._runner:
             for path, data in self._test_files.items():
@@ -273,4 +304,7 @@ class HiddenTests:
                 if data is not None and path.endswith(".py") and is_test_path(path):
                     command += f" {shlex.quote(directive(self._runner, path))}"
             command = with_report_file(f"{command}{option}", self._runner, token)
-        return run_once(self.session, changes, command, self.timeout)
+        result = run_once(self.session, changes, command, self.timeout)
+        output, stated = split_statements(result.output, token)
+        report = split_report(output, token)[1]
+        return result, TestRun(output, {}, stated=stated, report=report)
