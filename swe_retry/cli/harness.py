@@ -10,6 +10,7 @@ with packages_or_restart():
         clean,
         install,
         list_known,
+        mine,
         status,
         try_once,
     )
@@ -20,6 +21,11 @@ with packages_or_restart():
 SUBCOMMANDS = {
     "check": Command(
         check, "", "Set a repository up and run its tests; call no model."
+    ),
+    "mine": Command(
+        mine,
+        "PATH OUT.jsonl",
+        "Make a data set of a repository's fixes that have tests.",
     ),
     "status": Command(status, "RUN", "Print how far a run is."),
     "clean": Command(

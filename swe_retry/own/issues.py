@@ -60,13 +60,14 @@ class Issue(BaseModel, frozen=True):
     note: str = ""
 
 
-class _Post(BaseModel):
-    """An issue or a comment, as servers send them.
+class Post(BaseModel):
+    """An issue, a pull request or a comment, as servers and their programs send them.
 
     Attributes:
         title: a comment has none.
         user: None for a deleted account.
         comments: ``gh`` gives a list; GitHub's API gives their number.
+        source_branch: only a merge request of GitLab has one.
         system: GitLab also lists its own remarks as comments.
     """
 
@@ -83,6 +84,7 @@ class _Post(BaseModel):
     number: int | None = Field(None, validation_alias=AliasChoices("number", "iid"))
     comments: Any = None
     pull_request: Any = None
+    source_branch: Any = None
     system: bool = False
 
 
@@ -134,9 +136,9 @@ def read_issue(value: str, stdin: TextIO) -> Issue:
 def _issue_of_input(text: str, option: str) -> Issue:
     """Return the issue of a text, which may be the JSON of a server or of its program."""
     try:
-        post = _Post.model_validate(json_of(text.removeprefix("\ufeff")))
+        post = Post.model_validate(json_of(text.removeprefix("\ufeff")))
         comments = post.comments if isinstance(post.comments, list) else []
-        joined = _join_posts(post, map(_Post.model_validate, comments))
+        joined = _join_posts(post, map(Post.model_validate, comments))
     except ValueError:
         return _issue_of_text(text, option)
     if not post.title:
@@ -144,7 +146,7 @@ def _issue_of_input(text: str, option: str) -> Issue:
     return _issue_of_text(joined, option, number=post.number)
 
 
-def _join_posts(issue: _Post, comments: Iterable[_Post]) -> str:
+def _join_posts(issue: Post, comments: Iterable[Post]) -> str:
     """Return the text of an issue with the comments of its author."""
     texts = [issue.title, issue.body]
     for comment in comments:
@@ -239,12 +241,12 @@ def _read_posts(api: _Api) -> tuple[str, str]:
     """Return an issue with its author's comments, and a note on comments that are missing."""
     deadline = time.monotonic() + _MAX_SECONDS
     answer, _ = _get(api.issue, api, deadline)
-    issue = _Post.model_validate(answer)
+    issue = Post.model_validate(answer)
     if issue.pull_request is not None or not issue.title:
         raise UserError(
             "it is a pull request or another thing; give the address of an issue"
         )
-    comments: list[_Post] = []
+    comments: list[Post] = []
     query = ""
     if issue.user:
         query = "per_page=100&sort=asc&order_by=created_at"
@@ -255,7 +257,7 @@ def _read_posts(api: _Api) -> tuple[str, str]:
             address = f"{api.issue}/{api.comments}?{query}"
             answer, query = _get(address, api, deadline)
             pages += 1
-            comments += map(_Post.model_validate, answer)
+            comments += map(Post.model_validate, answer)
         if query:
             note = f"only {_MAX_PAGES} pages of comments were read"
     except UserError as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -61,29 +62,64 @@ def open_repository(
         UserError: naming what is wrong and the fix.
         InfrastructureError: it cannot be cloned.
     """
-    # As hooks set them, they would make GitPython find another repository.
-    for name in ("DIR", "WORK_TREE", "COMMON_DIR", "OBJECT_DIRECTORY"):
-        os.environ.pop(f"GIT_{name}", None)
-    path = Path(os.path.expanduser(location))  # noqa: PTH111 - pathlib raises for unknown users
-    is_address = _ADDRESS.match(location) and not path.exists()
-    if is_address and include_changes:
+    if include_changes and _is_address(location):
         raise UserError("project.include_changes is for a repository of this machine")
+    with _naming(location):
+        repository = _find(location, base, cache)
+        if repository.url:
+            return _without_env_files(repository)
+        return _with_changes(repository, include_changes, list_ours)
+
+
+def open_commits(location: str, base: str, cache: Path) -> OwnRepository:
+    """Return the repository at a path or an address; uncommitted changes do not matter.
+
+    Args and errors are those of ``open_repository``.
+    """
+    with _naming(location):
+        return _find(location, base, cache)
+
+
+def at_commit(repository: OwnRepository, commit: str) -> OwnRepository:
+    """Return a repository whose base is another of its commits, without files named ``.env``."""
+    return _without_env_files(replace(repository, head=commit, commit=commit))
+
+
+@contextmanager
+def _naming(location: str) -> Iterator[None]:
+    """Name the repository in errors."""
     try:
-        if is_address:
-            return _clone(location, base, cache)
-        repo = Repo(path, search_parent_directories=True)
-        return _open_local(repo, path, base, cache, include_changes, list_ours)
+        yield
     except (InvalidGitRepositoryError, NoSuchPathError):
         problem = "does not exist"
-        if path.exists():
+        if _path_of(location).exists():
             problem = "is not in a git repository"
         raise UserError(
-            f"--repo {location}: it {problem}; give a path or an address"
+            f"repository {location}: it {problem}; give a path or an address"
         ) from None
     except GitError as error:
         raise UserError(
-            f"--repo {without_logins(location)}: {first_error(error)}"
+            f"repository {without_logins(location)}: {first_error(error)}"
         ) from None
+
+
+def _path_of(location: str) -> Path:
+    return Path(os.path.expanduser(location))  # noqa: PTH111 - pathlib raises for unknown users
+
+
+def _is_address(location: str) -> bool:
+    return bool(_ADDRESS.match(location)) and not _path_of(location).exists()
+
+
+def _find(location: str, base: str, cache: Path) -> OwnRepository:
+    """Return a repository with its head as its base."""
+    # As hooks set them, they would make GitPython find another repository.
+    for name in ("DIR", "WORK_TREE", "COMMON_DIR", "OBJECT_DIRECTORY"):
+        os.environ.pop(f"GIT_{name}", None)
+    if _is_address(location):
+        return _clone(location, base, cache)
+    path = _path_of(location)
+    return _open_local(Repo(path, search_parent_directories=True), path, base, cache)
 
 
 def _project_folder(tree: Path, path: Path) -> str:
@@ -97,24 +133,17 @@ def _project_folder(tree: Path, path: Path) -> str:
     return ""
 
 
-def _open_local(
-    repo: Repo,
-    path: Path,
-    base: str,
-    cache: Path,
-    include_changes: bool,
-    list_ours: Callable[[Path], Collection[str]],
-) -> OwnRepository:
+def _open_local(repo: Repo, path: Path, base: str, cache: Path) -> OwnRepository:
     ask(repo, "rev-parse", "--git-dir")  # git refuses repositories of other users
     head = commit_of(repo, base or "HEAD")
     common = Path(repo.common_dir).resolve()
     if "\n" in str(common):
-        raise UserError("--repo: its path has a line break; rename the folder")
+        raise UserError(
+            "the path of the repository has a line break; rename the folder"
+        )
     tree = tree_of(repo)
-    ours: Collection[str] = ()
     folder = ""
     if tree:
-        ours = list_ours(tree)
         folder = _project_folder(tree, path)
     parent = common
     if common.name == ".git":
@@ -130,14 +159,29 @@ def _open_local(
         *common.glob("worktrees/*/modules/**/objects"),
     )
     make_objects(mirror / "objects", [common / "objects", *sorted(modules)])
-    repository = OwnRepository(repo, name, head, head, mirror, folder=folder)
+    return OwnRepository(repo, name, head, head, mirror, folder=folder)
+
+
+def _with_changes(
+    repository: OwnRepository,
+    include_changes: bool,
+    list_ours: Callable[[Path], Collection[str]],
+) -> OwnRepository:
+    """Return a repository of this machine with what is not committed as a part of its base."""
+    repo = repository.repo
+    head = repository.head
+    folder = repository.folder
+    tree = repository.tree
+    ours: Collection[str] = ()
+    if tree:
+        ours = list_ours(tree)
     if tree is None or head != commit_of(repo, "HEAD"):
         if include_changes:
             raise UserError(
                 "project.include_changes: they belong to HEAD, which project.base does not name"
             )
         return _without_env_files(repository)
-    with view_of(repo, head, mirror / "objects") as view:
+    with view_of(repo, head, repository.mirror / "objects") as view:
         users, harness = _divide(changed_files(view, folder), ours, folder)
         changes = users
         if not folder:
@@ -145,7 +189,7 @@ def _open_local(
         if changes and not include_changes:
             names = one_line(some(changes, _MAX_NAMES))
             raise UserError(
-                f"--repo: there are uncommitted changes ({names}); commit or stash them, or give "
+                f"there are uncommitted changes ({names}); commit or stash them, or give "
                 "--set project.include_changes=true"
             )
         if not users:
@@ -234,8 +278,7 @@ def _clone(address: str, base: str, cache: Path) -> OwnRepository:
         _fetch(address, mirror)
     branch = find_commit(repo, f"origin/{base}")
     head = commit_of(repo, branch or base or "refs/retry/HEAD")
-    repository = OwnRepository(repo, name, head, head, mirror, address)
-    return _without_env_files(repository)
+    return OwnRepository(repo, name, head, head, mirror, address)
 
 
 def _fetch(address: str, mirror: Path) -> None:

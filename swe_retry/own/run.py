@@ -107,19 +107,7 @@ class OwnRun:
 
     def check_trust(self) -> None:
         """Refuse what a cloned repository would run, unless the user has said yes."""
-        runs_nothing = self.environment is EnvironmentKind.NONE
-        if self.project.trust_commands or runs_nothing or not self.repository.remote:
-            return
-        fix = "read the commands above, then give --set project.trust_commands=true"
-        if CONFIG_FILE in self.sources.values():
-            raise UserError(
-                f"{CONFIG_FILE}: its commands are those of a cloned repository; {fix}"
-            )
-        if self.environment is EnvironmentKind.LOCAL and not bubblewrap_works():
-            raise UserError(
-                f"{self.repository.name} is cloned, and without bubblewrap its set-up and tests "
-                f"run with your rights; install it, or {fix}"
-            )
+        check_trust(self.project, self.repository, self.environment, self.sources)
 
     def describe(self) -> Iterator[str]:
         """Yield what the run works with, for the user to see before anything costs."""
@@ -174,7 +162,7 @@ def prepare(settings: RunSettings, chosen: Layer, issue: Issue | None = None) ->
         list_ours=list_ours,
     )
     issue = issue or read_issue(project.issue, sys.stdin)
-    commands, sources = _find_commands(project, repository)
+    commands, sources = find_commands(project, repository)
     environment = _choose_environment(settings, commands, sources)
     if environment is not EnvironmentKind.DOCKER:
         commands = commands.model_copy(update={"image": ""})
@@ -205,6 +193,31 @@ def prepare(settings: RunSettings, chosen: Layer, issue: Issue | None = None) ->
     return run
 
 
+def check_trust(
+    project: ProjectSettings,
+    repository: OwnRepository,
+    environment: EnvironmentKind,
+    sources: Mapping[str, str],
+) -> None:
+    """Refuse what a cloned repository would run, unless the user has said yes.
+
+    ``sources`` are those of its commands.
+    """
+    runs_nothing = environment is EnvironmentKind.NONE
+    if project.trust_commands or runs_nothing or not repository.remote:
+        return
+    fix = "read its commands first, then give --set project.trust_commands=true"
+    if CONFIG_FILE in sources.values():
+        raise UserError(
+            f"{CONFIG_FILE}: its commands are those of a cloned repository; {fix}"
+        )
+    if environment is EnvironmentKind.LOCAL and not bubblewrap_works():
+        raise UserError(
+            f"{repository.name} is cloned, and without bubblewrap its set-up and tests "
+            f"run with your rights; install it, or {fix}"
+        )
+
+
 def _choose_environment(
     settings: RunSettings,
     commands: Commands,
@@ -226,7 +239,7 @@ def _choose_environment(
     return kind
 
 
-def _find_commands(
+def find_commands(
     project: ProjectSettings, repository: OwnRepository
 ) -> tuple[Commands, dict[str, str]]:
     """Return the commands of settings, else of the file, else discovered, and their sources."""

@@ -176,9 +176,11 @@ def commit_of(repo: Repo, name: str) -> str:
         problem = f"it has no commit {name!r}"
         if name == "HEAD":
             problem = "it has no commit yet"
-        raise UserError(f"--repo: {problem}; give another with --set project.base=NAME")
+        raise UserError(
+            f"the repository: {problem}; give another with --set project.base=NAME"
+        )
     if len(commit) != 40:
-        raise UserError("--repo: repositories with SHA-256 hashes are not supported")
+        raise UserError("repositories with SHA-256 hashes are not supported")
     return commit
 
 

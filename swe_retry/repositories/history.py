@@ -222,6 +222,13 @@ class HistoryReader:
         for commit, events in groupby(self._events(options), itemgetter(0)):
             yield commit, (change for _, change in events if change)
 
+    def changes(self, base: str, commit: str) -> Iterator[FileChange]:
+        """Yield the files that differ between two commits."""
+        argv = ("diff-tree", "-r", "--raw", "-z", "--no-abbrev", "--no-renames")
+        fields = self._output((*argv, base, commit))
+        for field in fields:
+            yield _change_of(field, next(fields, b""))
+
     def _events(
         self, options: Sequence[str]
     ) -> Iterator[tuple[CommitFacts, FileChange | None]]:
@@ -231,8 +238,7 @@ class HistoryReader:
             # Neither a path nor a field of a commit holds NUL; the order tells what a field is.
             for field in fields:
                 if field.startswith((b":", b"\n:")):
-                    facts = field.lstrip(b"\n:").decode("ascii").split(" ")
-                    yield commit, FileChange(next(fields, b""), *facts)
+                    yield commit, _change_of(field, next(fields, b""))
                 else:
                     parents, *rest = [next(fields, b"") for _ in range(6)]
                     names = parents.decode().split()
@@ -325,6 +331,10 @@ class HistoryReader:
         return UserError(
             f"{self.history.path} cannot be read ({reason}); try git fsck there"
         )
+
+
+def _change_of(facts: bytes, path: bytes) -> FileChange:
+    return FileChange(path, *facts.lstrip(b"\n:").decode("ascii").split(" "))
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:

@@ -405,7 +405,7 @@ def test_commands_of_a_cloned_repository_need_a_yes(world: World, calc: Path) ->
     run_git(calc, "commit", "--quiet", "-m", "Add commands")
     world.record("me/calc", RIGHT)
     run_git(calc, "remote", "add", "origin", "https://example.org/me/calc.git")
-    refusal = "its commands are those of a cloned repository; read the commands above"
+    refusal = "its commands are those of a cloned repository; read its commands first"
     for clone in (calc, f"file://{calc}"):
         output = start(world, clone, LOCAL, code=2)
         assert "set-up       touch installed  (.retry-harness.toml)" in output

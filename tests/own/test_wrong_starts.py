@@ -13,7 +13,7 @@ WRONG_STARTS = {
     "--repo {folder}/none --issue 'x y'": "does not exist",
     "--repo {folder} --issue 'x y'": "is not in a git repository",
     "--repo ~nobody-here/calc --issue '~x is broken'": "does not exist",
-    "--repo 'ext::sh -c true' --issue 'x y'": "--repo",
+    "--repo 'ext::sh -c true' --issue 'x y'": "repository ext::",
     "--repo {calc} --issue {folder}/none.md": "none.md",
     f"{CALC} --set project.base=nothing": "it has no commit 'nothing'",
     f"{CALC} --set project.base=--all": "it has no commit '--all'",

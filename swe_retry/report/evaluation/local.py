@@ -10,8 +10,9 @@ import secrets
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -96,49 +97,53 @@ class LocalEvaluator(Evaluator):
         mirrors: Mirrors,
         environment: LocalEnvironment,
     ) -> Verdict:
-        work = self.settings.folders.cache / "work"
-        work.mkdir(parents=True, exist_ok=True)
-        prefix = f"{task.instance_id}.eval."
-        folder = Path(tempfile.mkdtemp(dir=work, prefix=prefix))
+        hidden = task.evaluation
+        if not (hidden.fail_to_pass and hidden.test_patch and hidden.patch):
+            return task.no_result(
+                "the row has no FAIL_TO_PASS, test_patch or gold patch, so it cannot be evaluated"
+            )
         try:
-            return self._verdict(task, mirrors, environment, folder)
+            with self.open_tests(task, mirrors, environment) as tests:
+                return self.judge(tests)
         except (UnavailableError, InfrastructureError) as error:
             return task.no_result(str(error))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
-    def _verdict(
+    @contextmanager
+    def open_tests(
         self,
         task: EvaluationTask,
         mirrors: Mirrors,
         environment: LocalEnvironment,
-        folder: Path,
-    ) -> Verdict:
-        hidden = task.evaluation
-        if not (hidden.fail_to_pass and hidden.test_patch and hidden.patch):
-            raise UnavailableError(
-                "the row has no FAIL_TO_PASS, test_patch or gold patch, so it cannot be evaluated"
-            )
-        snapshots = self.settings.folders.cache / "snapshots"
-        snapshot = snapshot_of(task.instance, mirrors, snapshots)
-        base = make_checkout(snapshot, folder / "base")
-        if task.instance.commands:
-            mirror = mirrors.get(task.instance.repo, task.instance.base_commit)
-            add_submodules(mirror, base)
-        project = project_of(task.instance, base, mirrors)
-        session = environment.start(project)
+    ) -> Iterator[HiddenTests]:
+        """Yield the hidden tests of a task, in an environment that is set up for them."""
+        cache = self.settings.folders.cache
+        instance = task.instance
+        work = cache / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        prefix = f"{task.instance_id}.eval."
+        folder = Path(tempfile.mkdtemp(dir=work, prefix=prefix))
         try:
-            timeout = self.settings.evaluation.timeout
-            tests = HiddenTests(task, session, snapshot, folder, timeout)
-            limits = {"seconds": timeout, **asdict(environment.limits)}
-            return self._compare_with_gold(tests, limits)
+            snapshot = snapshot_of(instance, mirrors, cache / "snapshots")
+            base = make_checkout(snapshot, folder / "base")
+            if instance.commands:
+                mirror = mirrors.get(instance.repo, instance.base_commit)
+                add_submodules(mirror, base)
+            project = project_of(instance, base, mirrors)
+            session = environment.start(project)
+            try:
+                timeout = self.settings.evaluation.timeout
+                yield HiddenTests(task, session, snapshot, folder, timeout)
+            finally:
+                session.stop()
         finally:
-            session.stop()
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _compare_with_gold(
-        self, tests: HiddenTests, limits: Mapping[str, float]
-    ) -> Verdict:
-        """Return the verdict that is certain by what the gold patch does here."""
+    def judge(self, tests: HiddenTests) -> Verdict:
+        """Return the verdict that is certain by what the gold patch does here.
+
+        Raises:
+            UnavailableError: nothing is certain here.
+        """
         task = tests.task
         verdict = tests.evaluate(task.prediction.patch)
         unconfirmed = unconfirmed_tests(verdict)
@@ -146,10 +151,11 @@ class LocalEvaluator(Evaluator):
         if is_certain:
             return verdict
         row = json.dumps(task.evaluation.row, sort_keys=True, default=str)
+        limits = asdict(self.environment.limits)
         conditions = {
             "row_sha256": sha256_of(row),
             "environment": tests.session.identity,
-            "limits": limits,
+            "limits": {"seconds": tests.timeout, **limits},
             "swebench": version("swebench"),
         }
         evaluate = partial(tests.evaluate, task.evaluation.patch)
@@ -206,6 +212,22 @@ class HiddenTests:
         if verdict.reason:
             reason = f"{verdict.reason}; {reason}"
         return second.but(reason=reason)
+
+    def run_patch(
+        self, patch: str, *, reverse: bool = False
+    ) -> tuple[CommandResult, TestRun]:
+        """Run the tests on the base commit with a patch, their files in reversed order if asked.
+
+        Raises:
+            UnavailableError: the patch or that of the tests does not apply.
+        """
+        try:
+            changes = apply_patch(self._make_checkout(), patch)
+        except PatchError as error:
+            raise UnavailableError(f"the patch does not apply: {error}") from error
+        token = secrets.token_hex(16)
+        changes = {**changes, **self._test_files}
+        return self._test(changes, token, reverse=reverse)
 
     def _make_checkout(self) -> Checkout:
         folder = tempfile.mkdtemp(dir=self.folder)
@@ -290,10 +312,10 @@ class HiddenTests:
         )
 
     def _test(
-        self, changes: Changes, token: str, option: str = ""
+        self, changes: Changes, token: str, option: str = "", *, reverse: bool = False
     ) -> tuple[CommandResult, TestRun]:
         if self._own_tests:
-            paths = list(self._test_files)
+            paths = sorted(self._test_files, reverse=reverse)
             return self._own_tests.run_in_order(
                 self.session, changes, paths, self.timeout, option
             )

@@ -1,0 +1,254 @@
+"""Pure: the statement of a mined row, without what gives the fix away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from swe_retry.own.issues import Post
+
+Posts = Mapping[str, Post]
+"""Issues and pull requests by ``#`` and their number; merge requests of GitLab by ``!``."""
+
+# A title with so few words behind it says nothing beyond itself.
+_MIN_WORDS = 5
+_MAX_CHARACTERS = 60_000
+_CLOSING = re.compile(
+    r"(?i)\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?)\b[:\s]+(?:issue\s+)?"
+    r"(?:https?://\S{1,200}/issues/|[\w./-]{0,100}#)(\d{1,9})\b"
+)
+_PULL_REQUEST = re.compile(
+    r"(?i)\bmerge pull request (#\d{1,9})\b|\((#\d{1,9})\)[ \t]*$"
+    r"|\bsee merge request \S{0,200}(!\d{1,9})\b",
+    re.MULTILINE,
+)
+# Lines of a message that git, servers and their robots write.
+_WRITTEN_BY_TOOLS = re.compile(
+    r"(?im)^[ \t]*(?:merge (?:pull request|branch|branches|remote-tracking|tag|commit)\b.*"
+    r"|see merge request .*|[\w-]{1,40}-by: .*|\(?cherry[ -]picked from .*"
+    r"|(?:change-id|reviewed-on|pr-url|refs?|see|issue|gh-issue): .*|#\d{1,9}\.?)$"
+)
+_NUMBER_AT_END = re.compile(r"(?m)[ \t]*\((?:#|!|gh-)\d{1,9}\)[ \t]*$")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_BLANK_LINES = re.compile(r"\n\s*\n\s*\n+")
+_DIFF_BLOCK = re.compile(
+    r"(?ms)^[ \t]*```[ \t]*(?:diff|patch)\b.*?(?:^[ \t]*```[ \t]*$|\Z)"
+)
+_DIFF_LINES = re.compile(
+    r"(?m)^[ \t]*(?:diff --git .*|index [0-9a-f]+\.\.[0-9a-f]+.*|--- \S.*\n[ \t]*\+\+\+ \S.*"
+    r"|@@ -\d.*(?:\n[-+ ].*)*)\n?"
+)
+_LINK = re.compile(
+    r"https?://[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
+)
+# Numbers and words alone are no hashes.
+_HASH = re.compile(r"\b(?=[0-9a-f]{0,39}\d)(?=\d{0,39}[a-f])[0-9a-f]{7,40}\b")
+_LEAKS = (
+    ("diffs", _DIFF_BLOCK),
+    ("diffs", _DIFF_LINES),
+    ("links", _LINK),
+    ("hashes", _HASH),
+)
+_TEST_NAME = re.compile(
+    r"(?:def|class|func|function|fn)\s+(?:\([^()\n]{0,100}\)\s*)?(\w*[tT]est\w*)"
+    r"|\b(?:it|test|describe|specify)(?:\.\w+)?\(\s*([\"'`])(.{4,200}?)\2"
+)
+_WORD = re.compile(r"[A-Za-z_]\w{3,}")
+_DEFINED = re.compile(
+    r"\b(?:def|class|func|function|fn|type|struct|enum|trait|interface|const|let|var)\s+(\w{4,})"
+    r"|(?<![\w.])(\w{4,})\s*[:=](?![=:])"
+)
+_USED = re.compile(r"\.(\w{4,})|\bimport\s.*?\b(\w{4,})|(?<![\w.])(\w{4,})\s*[(=](?!=)")
+# Shorter lines of code are removed only where they are a line of the statement.
+_MIN_IN_TEXT = 12
+_MIN_LINE = 4
+_GAP = "[…]"
+
+
+class StatementSource(StrEnum):
+    """Where a statement comes from; ``TITLE``: a message that says nothing beyond its title."""
+
+    ISSUE = "issue"
+    PULL_REQUEST = "pull request"
+    COMMIT = "commit"
+    TITLE = "title"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a row asks for.
+
+    Attributes:
+        removed: how much of each kind gave the fix away; the same kinds for all.
+    """
+
+    text: str
+    source: StatementSource
+    removed: Mapping[str, int]
+
+
+def write_statement(
+    messages: Sequence[str], posts: Posts, patch: str, test_patch: str
+) -> Statement:
+    """Return the statement of a commit.
+
+    Args:
+        messages: of the commit, then of the commits that it merges.
+        patch: the fix; what it adds is removed from the statement, as are tests that are added.
+    """
+    text, source, comments = _choose_text(messages, posts)
+    text, removed = _remove_leaks(text[:_MAX_CHARACTERS], patch, test_patch)
+    return Statement(text, source, {**removed, "comments": comments})
+
+
+def _choose_text(
+    messages: Sequence[str], posts: Posts
+) -> tuple[str, StatementSource, int]:
+    """Return text, source, and the number of comments that are left out, all of them later."""
+    joined = "\n".join(messages)
+    requests = []
+    for match in _PULL_REQUEST.finditer(messages[0]):
+        reference = next(filter(None, match.groups()))
+        if reference in posts:
+            requests.append(posts[reference])
+    bodies = [post.body or "" for post in requests]
+    for match in _CLOSING.finditer("\n".join([joined, *bodies])):
+        issue = posts.get(f"#{match[1]}")
+        if issue:
+            return _text_of(issue), StatementSource.ISSUE, _count_comments(issue)
+    for request in requests:
+        if (request.body or "").strip():
+            text = clean_message(_text_of(request))
+            return text, StatementSource.PULL_REQUEST, _count_comments(request)
+    text = _join_messages(list(map(clean_message, messages)))
+    if _says_more(text):
+        return text, StatementSource.COMMIT, 0
+    return text, StatementSource.TITLE, 0
+
+
+def _join_messages(messages: Sequence[str]) -> str:
+    """Return the text of a merge with those of its commits that say more than a title."""
+    text, *merged = messages
+    for message in merged:
+        title, _, body = message.partition("\n")
+        if not text:
+            text = message
+        elif _says_more(message):
+            text += "\n\n" + (body.strip() if title in text else message)
+    return text
+
+
+def _text_of(post: Post) -> str:
+    return _clean(f"{post.title}\n\n{post.body or ''}")
+
+
+def _count_comments(post: Post) -> int:
+    if isinstance(post.comments, list):
+        return len(post.comments)
+    return 0
+
+
+def _says_more(text: str) -> bool:
+    body = text.partition("\n")[2]
+    return len(body.split()) >= _MIN_WORDS
+
+
+def clean_message(message: str) -> str:
+    """Return a commit's message without what tools wrote and which issue it closes."""
+    text = _WRITTEN_BY_TOOLS.sub("", _clean(message))
+    text = _NUMBER_AT_END.sub("", text)
+    lines = []
+    for line in text.split("\n"):
+        closing = _CLOSING.search(line)
+        # A line may say more than the number.
+        if not closing or len(line.split()) > _MIN_WORDS:
+            lines.append(line)
+    return _clean("\n".join(lines))
+
+
+def _clean(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _CONTROL.sub("", text)
+    text = "\n".join(map(str.rstrip, text.split("\n")))
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def _remove_leaks(text: str, patch: str, test_patch: str) -> tuple[str, dict[str, int]]:
+    removed = dict.fromkeys(("diffs", "links", "hashes", "tests", "code"), 0)
+    for kind, pattern in _LEAKS:
+        text, count = pattern.subn(_GAP, text)
+        removed[kind] += count
+    names = sorted(added_tests(test_patch), key=len, reverse=True)
+    for name in names:
+        text, count = re.subn(rf"(?<!\w){re.escape(name)}(?!\w)", _GAP, text)
+        removed["tests"] += count
+    text, removed["code"] = _remove_code(text, added_lines(patch + test_patch))
+    return _clean(text), removed
+
+
+def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
+    """Return a text without added lines, however their words are spaced, and their number."""
+    removed = 0
+    lines = set()
+    normal_text = " ".join(text.split())
+    for line in set(added):
+        normal_line = " ".join(line.split())
+        if len(normal_line) >= _MIN_LINE:
+            lines.add(normal_line)
+        if len(normal_line) >= _MIN_IN_TEXT and normal_line in normal_text:
+            words = map(re.escape, line.split())
+            text, count = re.subn(r"\s+".join(words), _GAP, text)
+            removed += count
+    kept = []
+    for line in text.split("\n"):
+        if " ".join(line.split()) in lines:
+            removed += 1
+        else:
+            kept.append(line)
+    return "\n".join(kept), removed
+
+
+def added_lines(patch: str) -> Iterator[str]:
+    """Yield the lines that a patch adds, without their sign."""
+    for line in patch.split("\n"):
+        if line.startswith("+") and not line.startswith("+++ "):
+            yield line[1:]
+
+
+def added_tests(test_patch: str) -> set[str]:
+    """Return the names of the tests that a patch adds."""
+    names: set[str] = set()
+    # A test that is only changed stands on the other side too.
+    for sign, collect in (("+", names.add), ("-", names.discard)):
+        for line in test_patch.split("\n"):
+            if not line.startswith(sign):
+                continue
+            for match in _TEST_NAME.finditer(line):
+                collect(match[1] or match[3])
+    return names
+
+
+def unnamed_names(
+    statement: str, patch: str, test_patch: str, before: Iterable[str]
+) -> list[str]:
+    """Return the names that the tests ask for, the fix adds and the statement does not give.
+
+    ``before`` are the texts of the changed files at the base commit. A solution cannot know such
+    names, so that its tests may fail whatever it does.
+    """
+    defined = _names(_DEFINED, added_lines(patch))
+    used = _names(_USED, added_lines(test_patch))
+    known: set[str] = set()
+    for text in [statement, *before]:
+        known.update(_WORD.findall(text))
+    return sorted((defined & used) - known)
+
+
+def _names(pattern: re.Pattern[str], lines: Iterable[str]) -> set[str]:
+    names: set[str] = set()
+    for line in lines:
+        for match in pattern.finditer(line):
+            names.update(filter(None, match.groups()))
+    return names
