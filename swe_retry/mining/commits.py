@@ -32,6 +32,8 @@ from swe_retry.repositories.history import (
 _MAX_PATCH = 1 << 20
 _MAX_BLOB = 1 << 20
 _MAX_MESSAGES = 30
+# Of source and tests: the length of a command line is limited.
+_MAX_FILES = 500
 # Dates are what committers say. After so many that are too old, all others are taken for older.
 _MAX_OLDER = 2_000
 _SUBMODULE = "160000"
@@ -247,7 +249,8 @@ class HistoryWalk:
             return LeftOut.NO_SOURCE
         if not by_kind[Kind.TEST]:
             return LeftOut.NO_TESTS
-        if max(len(before), len(after)) > self.rules.max_files:
+        is_large = max(len(before), len(after)) > self.rules.max_files
+        if is_large or len(taken) > _MAX_FILES:
             return LeftOut.FILES
         if not all(self._is_chosen(self._path_of(change)) for change in sources):
             return LeftOut.PATH
