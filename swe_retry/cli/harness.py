@@ -11,6 +11,7 @@ with packages_or_restart():
         install,
         list_known,
         status,
+        study,
         try_once,
     )
     from swe_retry.cli.run import run
@@ -35,6 +36,9 @@ SUBCOMMANDS = {
     ),
     "try": Command(
         try_once, "AGENT", "Let an agent edit one demo instance and show what it did."
+    ),
+    "study": Command(
+        study, "FILE", "Compare models, agents or policies under one budget."
     ),
 }
 PROGRAM = Program("harness", "", SUBCOMMANDS, run, register)
