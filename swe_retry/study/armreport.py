@@ -134,6 +134,8 @@ def report_study(study: Study, say: Say, show: Say, *, as_json: bool) -> int:
     if as_json:
         text = TypeAdapter(StudyResult).dump_json(result, indent=1).decode()
     show(text)
+    if not settings.report.page:
+        return code
     compared = [Compared(r, a.stats) for r, a in zip(runs, result.arms, strict=True)]
     comparisons = [pair.solved for pair in result.pairs]
     redact = Redactor.of_environment()

@@ -62,14 +62,14 @@ class ArmLoop:
 
     def _left(self, name: str, part: Sequence[str]) -> list[str]:
         """Return what an arm has to begin or to go on with; faults are repeated later."""
-        results = {key: self.arms[name].store.result(key) for key in part}
+        results = {key: _recorded(self.arms[name], key) for key in part}
         return [key for key, result in results.items() if is_left(result)]
 
     def _repeat_broken(self, keys: Sequence[str]) -> None:
         for name, arm in self.arms.items():
             broken = []
             for key in keys:
-                result = arm.store.result(key)
+                result = _recorded(arm, key)
                 if result and result.status in _BROKEN:
                     broken.append(key)
             self._start(name, broken, redo=",".join(_BROKEN))
@@ -95,7 +95,7 @@ def is_left(result: InstanceResult | None) -> bool:
     """Return whether an instance was not started, or is to go on without a fault."""
     if result is None or result.status == InstanceStatus.INTERRUPTED:
         return True
-    return ended_by_budget(result)
+    return result.status == InstanceStatus.BUDGET and ended_by_budget(result)
 
 
 def ended_by_budget(result: InstanceResult) -> bool:
@@ -104,6 +104,13 @@ def ended_by_budget(result: InstanceResult) -> bool:
         return False
     limit = f"{LimitScope.RUN}:"
     return any(attempt.error.startswith(limit) for attempt in result.attempts)
+
+
+def _recorded(arm: InstanceBenchmark, key: str) -> InstanceResult | None:
+    """Return what an arm did on an instance, with the errors of its attempts."""
+    if arm.store.prediction(key).exists():
+        return arm.store.read_trajectory(key)
+    return arm.store.result(key)
 
 
 def _spent(arm: InstanceBenchmark) -> Decimal:
