@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import yaml
 
+from swe_retry.cli import harness, report
 from swe_retry.record.store import RunStore
 from swe_retry.runner.calls.journal import AnsweredEntry, AskedEntry, Journal
-from tests.support import wait_until
+from tests.support import TOP, text_between, wait_until
 from tests.support.commands import Preloaded
 from tests.support.killing import DemoProvider, hashes
 from tests.support.provider import Answer
@@ -25,16 +26,23 @@ TEXTKIT = "demo__textkit-1"
 UNITS = "demo__units-2"
 IDS = [BANK, TEXTKIT, UNITS]
 CASCADE = "small-then-large"
-# A call costs a cent, and at most 10 cents.
-LARGE = {"gpt-4o": [0, 1000]}
-BOTH = {**LARGE, "gpt-4o-mini": [0, 1000]}
-ARMS: dict[str, Any] = {
-    "large": {"models": {"names": ["gpt-4o@diff"]}, "budget": {"prices": LARGE}},
-    CASCADE: {
-        "models": {"names": ["gpt-4o-mini@diff", "gpt-4o@diff"]},
-        "budget": {"prices": BOTH},
-    },
-}
+DOCUMENT = (TOP / "docs/study.md").read_text(encoding="utf-8")
+EXAMPLE = yaml.safe_load(text_between(DOCUMENT, "    # study.yaml\n", "\n\n"))
+
+
+def arms_of_the_document() -> dict[str, Any]:
+    """Return the arms in docs/study.md; a call costs a cent, and at most 10 cents."""
+    arms = {}
+    for name, arm in EXAMPLE["arms"].items():
+        models = arm["models"]["names"]
+        arms[name] = {
+            "models": {"names": [f"{model}@diff" for model in models]},
+            "budget": {"prices": {model: [0, 1000] for model in models}},
+        }
+    return arms
+
+
+ARMS = arms_of_the_document()
 
 
 class FaultyProvider(DemoProvider):
@@ -68,7 +76,11 @@ class StudyRun:
             "instances": {"ids": IDS},
             "arms": ARMS,
             "budget": {"usd": 9},
-            "models": {"tries": 1, "max_output_tokens": 100, "temperatures": [0]},
+            "models": {
+                **EXAMPLE["models"],
+                "max_output_tokens": 100,
+                "temperatures": [0],
+            },
             "calls": {"api_base": self.provider.url, "retries": 0},
             "folders": {"out": str(self.folder), "cache": str(self.cache)},
             "tests": {"environment": "none"},
@@ -104,6 +116,20 @@ def study(tmp_path: Path, cache: Path, preloaded: Preloaded) -> Iterator[StudyRu
         run = StudyRun(tmp_path, cache, provider, preloaded)
         run.write()
         yield run
+
+
+def test_the_commands_of_the_document_are_there() -> None:
+    """Those that are not run here need nothing but a checkout, git and the project's tests."""
+    words = [
+        line.split() for line in DOCUMENT.splitlines() if line.startswith("    retry-")
+    ]
+    assert {(name, command) for name, command, *_ in words} == {
+        ("retry-harness", "mine"),
+        ("retry-harness", "study"),
+        ("retry-report", "study"),
+    }
+    assert "study" in harness.SUBCOMMANDS
+    assert "study" in report.SUBCOMMANDS
 
 
 def test_two_arms_from_the_file_to_the_page(study: StudyRun) -> None:
