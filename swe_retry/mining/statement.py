@@ -77,6 +77,9 @@ _MIN_IN_TEXT = 12
 _MIN_LINE = 4
 _MIN_HASH = 7
 _GAP = "[…]"
+_PARAMETERS = re.compile(r"\[.*\]$")
+# Between the file, the class and the name of a test, as runners write them.
+_SEPARATOR = re.compile(r"::|: | > |[/#.(]")
 _LETTER = re.compile(r"\w")
 _BETWEEN = re.compile(r"\W+")
 
@@ -266,7 +269,11 @@ def names_in(tests: Iterable[str], test_patch: str) -> set[str]:
     before = re.sub(r"(?m)^\+.*", "", test_patch)
     names: set[str] = set()
     for test in tests:
-        for name in re.split(r"::|/| > |\[|\]", test):
+        # Its parameters are not in the code. A title in words may hold any character.
+        test = _PARAMETERS.sub("", test)
+        starts = [0, *(match.end() for match in _SEPARATOR.finditer(test))]
+        for start in starts:
+            name = test[start:].rstrip("()")
             if len(name) >= _MIN_LINE and name in added and name not in before:
                 names.add(name)
     return names
