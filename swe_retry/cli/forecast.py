@@ -308,7 +308,7 @@ def _missing_mirrors(todo: Sequence[Instance], mirrors: Mirrors) -> Iterator[str
     for instance in todo:
         by_repo[instance.repo].append(instance.base_commit)
     for repo, commits in sorted(by_repo.items()):
-        mirror = mirrors.find(repo)
+        mirror = mirrors.find(repo, commits[0])
         if mirror is None:
             count = quantity(len(commits), "instance")
             yield f"a mirror of {repo} ({count}); it would be cloned"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -16,6 +16,8 @@ from swe_retry.environments.base import EnvironmentKind
 from swe_retry.launch.flags import CommandLine
 from swe_retry.launch.options import EnvFileOption, JsonFormat
 from swe_retry.launch.program import command
+from swe_retry.mining.settings import FLAGS as MINE_FLAGS
+from swe_retry.mining.settings import MineSettings
 from swe_retry.record.versions import TOP
 from swe_retry.runner.settings import default_cache
 
@@ -50,63 +52,16 @@ def check(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int
     return NOTHING_TO_TEST
 
 
-@command(RunSettings, flags_of("--setup-cmd", "--test-cmd"))
+@command(MineSettings, MINE_FLAGS)
 def mine(
-    line: CommandLine[RunSettings],
+    line: CommandLine[MineSettings],
     repository: Annotated[
         str,
-        typer.Argument(
-            metavar="PATH", help="A git repository: a folder or an address."
-        ),
-    ],
+        typer.Argument(metavar="PATH", help="A repository: a folder or an address."),
+    ] = "",
     out: Annotated[
-        Path, typer.Argument(metavar="OUT.jsonl", help="Write the rows to this file.")
-    ],
-    since: Annotated[
-        str,
-        typer.Option(
-            metavar="DATE",
-            help="Take commits from this day or month on; by default of the last twelve months.",
-            show_default=False,
-        ),
-    ] = "",
-    until: Annotated[
-        str, typer.Option(metavar="DATE", help="Take commits up to this day or month.")
-    ] = "",
-    limit: Annotated[
-        int, typer.Option(min=1, help="Try so many commits that fit, the newest first.")
-    ] = 50,
-    max_files: Annotated[
-        int, typer.Option(min=1, help="Take commits with at most so many source files.")
-    ] = 3,
-    paths: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GLOB",
-            help="Take commits whose source files all fit one of these; repeatable.",
-        ),
-    ] = None,
-    issues: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Take statements from this JSON of `gh issue list` or `gh pr list`, or of "
-            "GitLab's API; repeatable.",
-        ),
-    ] = None,
-    titles: Annotated[
-        bool,
-        typer.Option(
-            "--titles", help="Take commits whose message is a title alone too."
-        ),
-    ] = False,
-    repeat: Annotated[
-        int, typer.Option(min=2, help="Run the tests so often on each tree.")
-    ] = 2,
-    jobs: Annotated[int, typer.Option(min=1, help="Measure so many at once.")] = 1,
-    minutes: Annotated[
-        float | None,
-        typer.Option(min=0, help="Start no commit after so many minutes."),
+        Path | None,
+        typer.Argument(metavar="OUT.jsonl", help="Write the rows to this file."),
     ] = None,
     dry_run: Annotated[
         bool,
@@ -119,24 +74,13 @@ def mine(
     \b
       retry-harness mine . mine.jsonl --limit 20 --minutes 60
     """
-    settings = line.load()
-    from swe_retry.mining.commits import MiningRules
-    from swe_retry.mining.mine import MinePlan, mine_command
+    settings = line.load(word=repository)
+    if out is None:
+        raise UserError("usage: retry-harness mine PATH OUT.jsonl")
+    from swe_retry.mining.mine import mine_command
 
-    rules = MiningRules(
-        since=since or _a_year_ago(),
-        until=until,
-        max_files=max_files,
-        paths=tuple(paths or ()),
-        titles=titles,
-    )
-    plan = MinePlan(limit, jobs, repeat, minutes, dry_run)
-    out = out.expanduser().resolve()
-    return mine_command(repository, out, settings, rules, plan, issues or (), print)
-
-
-def _a_year_ago() -> str:
-    return (date.today() - timedelta(days=365)).isoformat()
+    say = partial(print, flush=True)
+    return mine_command(repository, out, settings, say, dry_run=dry_run)
 
 
 def status(run: RunName, out: OutOption = TOP, format: JsonFormat = "text") -> int:

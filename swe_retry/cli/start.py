@@ -10,6 +10,8 @@ from swe_retry.attempts.benchmark import InstanceBenchmark, agent_of, tracing_of
 from swe_retry.attempts.config import RunConfig, validate_config
 from swe_retry.core.plaintext import Say, quantity
 from swe_retry.core.redaction import Redactor
+from swe_retry.environments.base import EnvironmentKind
+from swe_retry.instances.adapters.own import name_no_image, refuse_docker
 from swe_retry.instances.dataset import load_dataset, needs_hub
 from swe_retry.instances.instance import Instance
 from swe_retry.instances.selection import created_between
@@ -53,8 +55,18 @@ def _select_instances(
     ids = [instance.instance_id for instance in selected]
     left_out = left_out_instances(settings.only_valid, ids, note)
     valid = [i for i in selected if i.instance_id not in left_out]
+    config = _without_docker(config, valid)
     store = RunStore(config.out, config.run_name, Redactor.of_environment(os.environ))
     return InstanceBenchmark(config, store, say, dataset, valid, left_out)
+
+
+def _without_docker(config: RunConfig, selected: Sequence[Instance]) -> RunConfig:
+    """Return it with the local environment by default where no instance has an image."""
+    if config.environment is not EnvironmentKind.DOCKER or not name_no_image(selected):
+        return config
+    if config.settings.tests.environment:
+        raise refuse_docker("--environment", config.dataset)
+    return replace(config, environment=EnvironmentKind.LOCAL)
 
 
 def _ignore(line: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from swe_retry.instances.selection import in_period
+from swe_retry.mining.settings import Mining
 from swe_retry.mining.statement import (
     Posts,
     Statement,
@@ -103,23 +104,6 @@ def kind_of(path: str) -> Kind:
     return Kind.SOURCE
 
 
-@dataclass(frozen=True)
-class MiningRules:
-    """Which commits become rows; ``since`` and ``until`` are days or months, or empty.
-
-    Attributes:
-        max_files: of source; a file that is renamed counts once.
-        paths: globs or folders, one of which each source file must fit.
-        titles: take commits whose message says nothing beyond its title.
-    """
-
-    since: str = ""
-    until: str = ""
-    max_files: int = 3
-    paths: tuple[str, ...] = ()
-    titles: bool = False
-
-
 class Candidate(NamedTuple):
     """A commit that may become a row.
 
@@ -161,7 +145,7 @@ class HistoryWalk:
     """
 
     reader: HistoryReader
-    rules: MiningRules
+    rules: Mining
     posts: Posts
     folder: str = ""
     looked_at: int = 0
@@ -172,14 +156,13 @@ class HistoryWalk:
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the commits that fit the rules."""
-        options = ["--diff-merges=first-parent"]
-        if self.rules.since:
-            day = f"{self.rules.since}-01"[:10]
-            options.append(f"--since={day}T00:00:00Z")
+        since = self.rules.first_day
+        day = f"{since}-01"[:10]
+        options = ("--diff-merges=first-parent", f"--since={day}T00:00:00Z")
         for facts, changes in self.reader.commits(*options):
             landed = utc_time(facts.committed)
             files = list(changes)
-            if not in_period(landed, self.rules.since, self.rules.until):
+            if not in_period(landed, since, self.rules.until):
                 continue
             self.looked_at += 1
             candidate = self._judge(facts, files, landed)

@@ -1,15 +1,14 @@
-"""What was measured of each commit, kept in a folder beside the rows, and the rows made of it."""
+"""What was measured of a commit, kept in a file of its own, and the row made of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.untrusted import invalid, read_object
@@ -19,6 +18,8 @@ from swe_retry.study.gold import InstanceTrials
 from swe_retry.testing.testlogs import Results, passing_tests
 
 _FIX = "delete it; the commit is measured again"
+# What decides the outcomes of tests.
+_DECIDING = ("base_commit", "patch", "test_patch", "own_repository", "created_at")
 
 
 class MineOutcome(StrEnum):
@@ -34,12 +35,19 @@ class MineOutcome(StrEnum):
     NOT_MEASURED = "not measured"
 
 
+_BY_VALIDITY = {
+    Validity.VALID: MineOutcome.VALID,
+    Validity.FLAKY: MineOutcome.FLAKY,
+}
+
+
 class Measured(Recorded):
     """The runs of the tests of one commit.
 
     Attributes:
-        conditions: hash of what decides the outcomes: base, patches, commands and date.
-        problem: why there are no runs, or no more.
+        conditions: hash of what decides the outcomes.
+        outcome: why there are no runs, or no more; None if there is no such reason.
+        problem: the same in words.
         empty, gold: status by test of each run on the base commit with the tests, and with the
             fix too; every second run has the test files in reversed order.
         trials: the verdicts of the evaluator on the row that follows from the runs.
@@ -57,18 +65,17 @@ class Measured(Recorded):
     @property
     def lists(self) -> tuple[list[str], list[str]]:
         """FAIL_TO_PASS and PASS_TO_PASS: the tests with the same result each time."""
-        after = _always(self.gold)
-        ever_before = _ever(self.empty)
-        fixed = sorted(after - ever_before)
-        kept = sorted(after & _always(self.empty))
-        return fixed, kept
+        always = _always_passing(self.gold)
+        fixed = always - _ever_passing(self.empty)
+        kept = always & _always_passing(self.empty)
+        return sorted(fixed), sorted(kept)
 
     @property
     def flaky(self) -> list[str]:
         """The tests that passed in some runs of a tree and not in others."""
-        names: set[str] = set()
+        names = set[str]()
         for runs in (self.empty, self.gold):
-            names |= _ever(runs) - _always(runs)
+            names |= _ever_passing(runs) - _always_passing(runs)
         return sorted(names)
 
     @property
@@ -76,33 +83,33 @@ class Measured(Recorded):
         """What came of the commit."""
         if self.outcome:
             return self.outcome
-        if not self.lists[0]:
-            return MineOutcome.FLAKY if self.flaky else MineOutcome.NOTHING_FIXED
-        if self.trials.state is Validity.VALID:
-            return MineOutcome.VALID
-        if self.trials.state is Validity.FLAKY:
+        if self.lists[0]:
+            return _BY_VALIDITY.get(self.trials.state, MineOutcome.INVALID)
+        if self.flaky:
             return MineOutcome.FLAKY
-        return MineOutcome.INVALID
+        if not self.gold[-1]:
+            return MineOutcome.NO_RESULTS
+        return MineOutcome.NOTHING_FIXED
 
-    @property
-    def reason(self) -> str:
-        """Why there is no row, in words; of a valid row empty."""
-        return self.problem or self.trials.reason
-
-
-def _always(runs: Sequence[Results]) -> frozenset[str]:
-    passing = [passing_tests(run) for run in runs]
-    return frozenset.intersection(*passing) if passing else frozenset()
+    def has_runs(self, repeat: int) -> bool:
+        """Return whether nothing is missing where the tests run ``repeat`` times."""
+        if self.outcome or (self.gold and not self.lists[0]):
+            return True
+        return len(self.gold) >= repeat
 
 
-def _ever(runs: Sequence[Results]) -> frozenset[str]:
+def _always_passing(runs: Sequence[Results]) -> frozenset[str]:
+    passing = list(map(passing_tests, runs))
+    return passing[0].intersection(*passing) if passing else frozenset()
+
+
+def _ever_passing(runs: Sequence[Results]) -> frozenset[str]:
     return frozenset().union(*map(passing_tests, runs))
 
 
-def conditions_of(row: Mapping[str, object]) -> str:
+def conditions_of(row: JsonObject) -> str:
     """Return the hash of what decides the outcomes of a row's tests."""
-    columns = ("base_commit", "patch", "test_patch", "own_repository", "created_at")
-    values = [row[column] for column in columns]
+    values = [row[column] for column in _DECIDING]
     return sha256_of(json.dumps(values, sort_keys=True))
 
 
@@ -119,20 +126,8 @@ def read_measured(path: Path, conditions: str) -> Measured:
     return measured
 
 
-def write_measured(path: Path, measured: Measured) -> None:
-    """Write what was measured."""
-    write_json_atomic(path, measured.as_json())
-
-
 def with_lists(row: JsonObject, measured: Measured) -> JsonObject:
     """Return a row with the tests that decide; see ``Measured.lists``."""
-    fixed, kept = measured.lists
+    fixed, kept = map(json.dumps, measured.lists)
     mined = {**row["mined"], "flaky": measured.flaky}
-    lists = {"FAIL_TO_PASS": json.dumps(fixed), "PASS_TO_PASS": json.dumps(kept)}
-    return {**row, **lists, "mined": mined}
-
-
-def row_lines(rows: Sequence[JsonObject]) -> Iterator[str]:
-    """Yield the lines of a file of rows."""
-    for row in rows:
-        yield json.dumps(row, ensure_ascii=False) + "\n"
+    return {**row, "FAIL_TO_PASS": fixed, "PASS_TO_PASS": kept, "mined": mined}

@@ -32,21 +32,31 @@ class Mirrors:
         root: with mirrors as ``<owner>+<name>/repo``, ``<owner>__<name>.git`` or ``<name>.git``.
         source: address to clone from, with ``{repo}`` for ``<owner>/<name>``.
         check: ends a download by raising.
+        own: has mirrors of the user's repositories in folders, where ``root`` lacks a commit.
     """
 
     root: Path
     source: str = GITHUB
     check: Check = lambda: None
+    own: Path | None = None
 
-    def find(self, repo: str) -> Path | None:
-        """Return the mirror of ``repo`` (``owner/name``); None if there is none."""
+    def find(self, repo: str, commit: str = "") -> Path | None:
+        """Return the mirror of ``repo`` (``owner/name``); None if there is none.
+
+        One of the user's repositories counts if it holds ``commit``.
+        """
         owner, _, name = repo.partition("/")
-        paths = (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git")
-        for path in paths:
+        first = None
+        for path in (f"{owner}+{name}/repo", f"{owner}__{name}.git", f"{name}.git"):
             mirror = self.root / path
             if (mirror / "HEAD").is_file():
-                return mirror
-        return None
+                first = mirror
+                break
+        if commit and self.own and not (first and has_commit(first, commit)):
+            for mirror in sorted(self.own.glob(f"*/{owner}__{name}.git")):
+                if has_commit(mirror, commit):
+                    return mirror
+        return first
 
     def get(self, repo: str, commit: str) -> Path:
         """Return a mirror of ``repo`` that holds ``commit``; clone or fetch it if needed.
@@ -55,7 +65,7 @@ class Mirrors:
             UserError: there is a mirror, but without the commit.
             InfrastructureError: cloning failed (no network, no disk).
         """
-        mirror = self.find(repo)
+        mirror = self.find(repo, commit)
         if mirror is None:
             mirror = self._clone(repo)
         if has_commit(mirror, commit):
@@ -142,7 +152,7 @@ def mirrors_of(
     if dataset in bundled:
         folder = cache / f"{dataset}-mirrors"
         return Mirrors(bundled[dataset].build_mirrors(folder))
-    return Mirrors(repos or cache / "mirrors")
+    return Mirrors(repos or cache / "mirrors", own=cache / "own")
 
 
 def remove_env_files(run: Callable[..., bytes]) -> None:

@@ -98,6 +98,7 @@ SETTINGS = {
     "temperatures": "models.temperatures",
     "test_timeout": "tests.timeout",
     "tests": "tests.which",
+    "tests_environment": "tests.environment",
     "trace": "calls.trace",
     "trace_content": "calls.trace_content",
     "tries": "models.tries",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -18,6 +19,18 @@ from swe_retry.instances.instance import Commands, Instance, TestSetup
 
 COMMANDS = "own_repository"
 """The column with ``Commands``."""
+
+
+def name_no_image(instances: Iterable[Instance]) -> bool:
+    """Whether all ``instances`` are of one's own repositories, and none runs in a container."""
+    return all(each.commands and not each.image for each in instances)
+
+
+def refuse_docker(option: str, dataset: str) -> UserError:
+    """Return the error for rows of one's own repositories without an image."""
+    return UserError(
+        f"{option} docker: the rows of {dataset} name no image; give {option} local"
+    )
 
 
 class Own(SetAdapter):

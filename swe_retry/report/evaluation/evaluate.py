@@ -12,6 +12,7 @@ from pathlib import Path
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, quantity, some
 from swe_retry.environments.docker.engine import engine_answers
+from swe_retry.instances.adapters.own import name_no_image, refuse_docker
 from swe_retry.instances.dataset import Dataset, load_dataset
 from swe_retry.instances.split import split_row
 from swe_retry.record.description import Run
@@ -63,13 +64,27 @@ class RunEvaluation:
     def kind(self) -> str:
         """The chosen evaluator; else docker or local."""
         chosen = self.settings.evaluation.evaluator
+        if chosen == EvaluatorKind.DOCKER and self._has_no_image:
+            raise refuse_docker("--evaluator", self.dataset_name)
         if chosen is not None:
             return chosen
         if self.described.is_own:
             return EvaluatorKind.NONE
-        if engine_answers():
+        if not self._has_no_image and engine_answers():
             return EvaluatorKind.DOCKER
         return EvaluatorKind.LOCAL
+
+    @property
+    def _has_no_image(self) -> bool:
+        """Whether no row has an image; those of one's own repositories lie in a file."""
+        if not self._is_local:
+            return False
+        return name_no_image(split_row(row)[0] for row in self.dataset.rows)
+
+    @property
+    def _is_local(self) -> bool:
+        name = self.dataset_name
+        return bool(name) and (name in BUNDLED or Path(name).expanduser().exists())
 
     @property
     def dataset_name(self) -> str:
@@ -96,9 +111,7 @@ class RunEvaluation:
 
     def dataset_at_hand(self) -> Dataset | None:
         """Return the dataset if it is local or needed: statistics do not depend on it."""
-        name = self.dataset_name
-        is_local = name in BUNDLED or (name and Path(name).expanduser().exists())
-        if is_local or self.kind != EvaluatorKind.NONE:
+        if self._is_local or self.kind != EvaluatorKind.NONE:
             return self.dataset
         return None
 
