@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from tests.support import write_files
+from tests.support.commands import Preloaded, Started
 
 Files = Mapping[str, str | bytes | None]
 # Files are added to the last commits of a month, which no default of a command leaves out.
@@ -29,7 +31,7 @@ class History:
 
     def git(self, *argv: str | bytes, stdin: bytes | None = None) -> str:
         """Run git at the time of the clock and return what it prints."""
-        date = f"{int(self.time.timestamp())} +0000"
+        date = f"@{int(self.time.timestamp())} +0000"
         people = {}
         for role in ("AUTHOR", "COMMITTER"):
             people[f"GIT_{role}_NAME"] = "U Ser"
@@ -351,7 +353,46 @@ class PlantedHistory(History):
     def _merge(self, name: str) -> None:
         self.branch("topic")
         self.commits["part"] = self.commit(self._message(name), self._source(name))
-        self.commit("Test it\n\nIt had no tests for what it returns.", self._tests(name))
+        self.commit(
+            "Test it\n\nIt had no tests for what it returns.", self._tests(name)
+        )
         self.go("main")
         title = f"Merge branch 'topic'\n\n{self._message(name)}"
         self.commits["merge"] = self.merge(title, "topic")
+
+
+@dataclass(frozen=True)
+class Mine:
+    """Runs ``mine`` in a folder, with rows in ``mine.jsonl`` there."""
+
+    folder: Path
+    cache: Path
+    preloaded: Preloaded
+    seconds: float = 60
+
+    def start(
+        self, repository: Path | str, *options: str, out: str = "mine", **changes: Any
+    ) -> subprocess.CompletedProcess[str]:
+        process = self.begin(repository, *options, out=out, **changes)
+        try:
+            printed, _ = process.communicate(timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        return subprocess.CompletedProcess(process.args, process.wait(), printed, "")
+
+    def begin(
+        self, repository: Path | str, *options: str, out: str = "mine", **changes: Any
+    ) -> Started:
+        argv = ["mine", str(repository), str(self.out(out)), *options]
+        if "--since" not in options:
+            argv += SINCE
+        argv += ["--set", f"folders.cache={self.cache}"]
+        return self.preloaded.start(*argv, cwd=self.folder, **changes)
+
+    def out(self, name: str = "mine") -> Path:
+        return self.folder / f"{name}.jsonl"
+
+    def rows(self, name: str = "mine") -> list[dict[str, Any]]:
+        text = self.out(name).read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
