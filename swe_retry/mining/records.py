@@ -15,7 +15,7 @@ from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.validity import Validity
 from swe_retry.record.records import Recorded
 from swe_retry.study.gold import InstanceTrials
-from swe_retry.testing.testlogs import Results, passing_tests
+from swe_retry.testing.testlogs import Results, failed_test_names, passing_tests
 
 _FIX = "delete it; the commit is measured again"
 # What decides the outcomes of tests.
@@ -23,10 +23,16 @@ _DECIDING = ("base_commit", "patch", "test_patch", "own_repository", "created_at
 
 
 class MineOutcome(StrEnum):
-    """What came of a commit that fits."""
+    """What came of a commit that fits.
+
+    Members:
+        FAILING: no test is fixed, and some fail with the fix too, as those that need a network.
+        NOTHING_FIXED: all tests pass without the fix too.
+    """
 
     VALID = "valid"
     FLAKY = "flaky"
+    FAILING = "tests fail"
     NOTHING_FIXED = "nothing fixed"
     NO_RESULTS = "no results"
     TIMEOUT = "timeout"
@@ -89,6 +95,8 @@ class Measured(Recorded):
             return MineOutcome.FLAKY
         if not self.gold[-1]:
             return MineOutcome.NO_RESULTS
+        if failed_test_names(self.gold[-1]):
+            return MineOutcome.FAILING
         return MineOutcome.NOTHING_FIXED
 
     def has_runs(self, repeat: int) -> bool:

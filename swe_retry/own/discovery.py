@@ -223,7 +223,9 @@ def _own_tool(tree: CommitFiles, kind: str) -> Discovery | None:
             continue
         if session:
             command = command.format(session[1])
-        install = f"pip --python ~/tools/bin/python install -q {tool}"
+        # Of today, also where the packages of the project are those of a date.
+        tools = "PIP_UPLOADED_PRIOR_TO= pip --python ~/tools/bin/python"
+        install = f"{tools} install -q {tool}"
         parts = (
             "python -m venv --without-pip ~/tools",
             install,

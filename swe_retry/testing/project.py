@@ -155,7 +155,7 @@ def _venv(
     mirrors: Mirrors | None,
 ) -> VenvSpec | UnavailableError:
     if instance.commands is not None:
-        return _venv_of(instance.commands)
+        return _venv_of(instance.commands, instance.created_at[:10])
     spec = instance.spec
     if spec is None or not spec.test_cmd:
         return UnavailableError(NO_SPEC)
@@ -205,7 +205,7 @@ def _read_blob(repository: Path, commit: str, path: str) -> str | None:
     return blob.stdout.decode("utf-8", "replace")
 
 
-def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
+def _venv_of(commands: Commands, date: str) -> VenvSpec | UnavailableError:
     if not commands.test:
         return UnavailableError(_NO_TEST)
     return VenvSpec(
@@ -217,6 +217,7 @@ def _venv_of(commands: Commands) -> VenvSpec | UnavailableError:
             "python": commands.python,
             "pytest": bool(re.search(r"\b(pytest|tox)\b", commands.test)),
         },
+        date=date,
     )
 
 

@@ -168,7 +168,10 @@ def test_packages_of_tests_are_found() -> None:
         assert setup_of({**files, **TEST}) == setup
 
 
-IN_TOOLS = "python -m venv --without-pip ~/tools && pip --python ~/tools/bin/python install -q "
+IN_TOOLS = (
+    "python -m venv --without-pip ~/tools && "
+    "PIP_UPLOADED_PRIOR_TO= pip --python ~/tools/bin/python install -q "
+)
 POETRY = """[tool.poetry]
 [tool.poetry.group.dev.dependencies]
 pytest = "^8.1"

@@ -72,6 +72,14 @@ class Installer:
     date: str
     folder: Path
 
+    @property
+    def limits(self) -> Sequence[str]:
+        """The options by which uv leaves later packages out."""
+        if not self.date:
+            return ()
+        newest = f"{_INSTALLER}={_FAR_DATE}"
+        return ("--exclude-newer", self.date, "--exclude-newer-package", newest)
+
     def install(
         self, what: str, requirements: Iterable[str], *options: str | Path
     ) -> None:
@@ -79,10 +87,7 @@ class Installer:
         # Linked files would be shared with uv's cache and every other environment.
         command: list[str | Path] = [uv_path(), "pip", "install", "-q"]
         command += ["--link-mode", "copy", "--python", self.python]
-        if self.date:
-            command += ["--exclude-newer", self.date]
-            command += ["--exclude-newer-package", f"{_INSTALLER}={_FAR_DATE}"]
-        command += [*options, *requirements]
+        command += [*self.limits, *options, *requirements]
         try:
             self.steps.run(what, command)
         except BrokenEnvironmentError as error:

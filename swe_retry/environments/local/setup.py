@@ -22,6 +22,8 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 _PIP_SECONDS = 60.0
+# They limit uv, pip from 26.0 on, and npm to packages that were uploaded before a date.
+_DATES = ("UV_EXCLUDE_NEWER", "PIP_UPLOADED_PRIOR_TO", "npm_config_before")
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,21 @@ class SetupSandbox:
         readable: Iterable[Path],
         variables: Mapping[str, str],
         check: Check,
+        era: str = "",
     ) -> SetupSandbox:
-        """Make the home of a set-up, and let its commands reach the user's package index."""
+        """Make the home of a set-up, and let its commands reach the user's package index.
+
+        They install what was uploaded before ``era``; empty for no limit.
+        """
         home = venv.parent / "home"
         temporary = home / "tmp"
         temporary.mkdir(parents=True)
         network = _pip_settings(venv, check)
         network |= _network_variables(os.environ)
+        limits = {}
+        if era:
+            limits = {**dict.fromkeys(_DATES, era), "PIP_CONFIG_FILE": os.devnull}
+            network = _without_files(network)
         return cls(
             tree=tree,
             venv=venv,
@@ -64,6 +74,7 @@ class SetupSandbox:
             readable=(*readable, *_named_paths(network.values())),
             variables={
                 **network,
+                **limits,
                 **variables,
                 "HOME": str(home),
                 "TMPDIR": str(temporary),
@@ -87,6 +98,11 @@ def _network_variables(variables: Mapping[str, str]) -> dict[str, str]:
         if _NETWORK.fullmatch(name) and without_logins(value) == value:
             public[name] = value
     return public
+
+
+def _without_files(network: Mapping[str, str]) -> dict[str, str]:
+    # An index of files gives no times of upload, so pip would take all that it has.
+    return {name: value for name, value in network.items() if "file:" not in value}
 
 
 def _pip_settings(venv: Path, check: Check) -> dict[str, str]:

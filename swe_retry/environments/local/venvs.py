@@ -257,7 +257,7 @@ def _make_project(
     steps = installer.steps
     venv = built.python.parent.parent
     # Set-up lines that are the whole installation call pip, which must not be the shared one.
-    seed = ["--seed"] if spec.setup and not spec.install else []
+    seed = ["--seed", *installer.limits] if spec.setup and not spec.install else []
     make: list[str | Path] = [
         uv_path(),
         "venv",
@@ -283,6 +283,7 @@ def _make_project(
         readable=built.readable,
         variables=built.command_variables(""),
         check=steps.check,
+        era="" if spec.install else installer.date,
     )
     for line in spec.setup:
         steps.run("set up the tree", ["bash", "-c", line], sandbox)

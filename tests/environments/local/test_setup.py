@@ -16,6 +16,7 @@ import pytest
 from swe_retry.environments.base import Project, UnavailableError, VenvSpec, run_once
 from swe_retry.environments.local.bubblewrap import bubblewrap_works
 from swe_retry.environments.local.environment import LocalEnvironment
+from swe_retry.environments.local.packages import NO_UPLOAD_TIMES
 from tests.fixtures import ShareVenvs
 from tests.support import write_files
 
@@ -150,6 +151,34 @@ def test_lines_of_a_set_up_share_their_home_which_goes(
     session.stop()
     assert home.is_absolute()
     assert not home.exists()
+
+
+DATES = ("UV_EXCLUDE_NEWER", "PIP_UPLOADED_PRIOR_TO", "npm_config_before")
+
+
+@pytest.mark.system  # pip installs
+@needs_bubblewrap
+def test_a_date_limits_what_set_up_installs(
+    tmp_path: Path, share_venvs: ShareVenvs
+) -> None:
+    share_venvs(tmp_path / "environments")
+    notes: list[str] = []
+    environment = LocalEnvironment(tmp_path / "environments", notes.append)
+    write_files(tmp_path / "tree", {"a.txt": "a"})
+    lines = ("env >variables", "pip install -q --no-deps --target found click")
+    dated = project(tmp_path / "tree", *lines)
+    assert isinstance(dated.venv, VenvSpec)
+    dated = replace(dated, venv=replace(dated.venv, date="2024-05-14"))
+    session = environment.start(dated)
+    if NO_UPLOAD_TIMES in notes:
+        pytest.skip("the index gives no upload times")
+    assert "click-8.1.7.dist-info" in run_once(session, {}, "ls found", 60).output
+    variables = run_once(session, {}, "cat variables", 60).output
+    assert {f"{name}=2024-07-01T00:00:00Z" for name in DATES} <= set(variables.split())
+    # A run on an issue has no date, and gets packages of today.
+    session = environment.start(project(tmp_path / "tree", lines[0]))
+    variables = run_once(session, {}, "cat variables", 60).output
+    assert not any(name in variables for name in DATES)
 
 
 def test_a_set_up_that_fails_is_named_as_it_was_given(
