@@ -12,6 +12,7 @@ with packages_or_restart():
         list_known,
         mine,
         status,
+        study,
         try_once,
     )
     from swe_retry.cli.run import run
@@ -41,6 +42,9 @@ SUBCOMMANDS = {
     ),
     "try": Command(
         try_once, "AGENT", "Let an agent edit one demo instance and show what it did."
+    ),
+    "study": Command(
+        study, "FILE", "Compare models, agents or policies under one budget."
     ),
 }
 PROGRAM = Program("harness", "", SUBCOMMANDS, run, register)

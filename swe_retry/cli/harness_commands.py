@@ -10,7 +10,8 @@ import typer
 
 from swe_retry.attempts.config import RunSettings
 from swe_retry.cli.run import flags_of
-from swe_retry.core.errors import UserError
+from swe_retry.core.errors import StoppedError, UserError
+from swe_retry.core.plaintext import say_aside
 from swe_retry.core.sources import SourcedValue
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.launch.flags import CommandLine
@@ -20,6 +21,7 @@ from swe_retry.mining.settings import FLAGS as MINE_FLAGS
 from swe_retry.mining.settings import MineSettings
 from swe_retry.record.versions import TOP
 from swe_retry.runner.settings import default_cache
+from swe_retry.runner.signals import INTERRUPTED
 
 _RUN_HELP = "A run, by its name or its folder."
 RunName = Annotated[str, typer.Argument(metavar="RUN", help=_RUN_HELP)]
@@ -199,3 +201,35 @@ def try_once(
 
     config = make_configuration(settings, EnvironmentKind.NONE)
     return try_agent(config, print)
+
+
+def study(
+    file: Annotated[
+        Path, typer.Argument(help="The study: a YAML file (docs/study.md).")
+    ],
+    format: JsonFormat = "text",
+    env_file: EnvFileOption = None,
+) -> int:
+    """Run each arm of a study on the same instances under one budget, and compare them."""
+    from swe_retry.cli.configuration import make_configuration
+    from swe_retry.cli.start import check_run
+    from swe_retry.runner.session import check_start
+    from swe_retry.study.armreport import report_study
+    from swe_retry.study.arms import ArmLoop
+    from swe_retry.study.studyfile import Study
+
+    say = say_aside if format == "json" else print
+    plan = Study.read(file)
+    settings = {arm: plan.run_settings(arm) for arm in plan.arms}
+    arms = {}
+    for arm, chosen in settings.items():
+        try:
+            arms[arm] = check_run(make_configuration(chosen), say)
+            check_start(arms[arm])
+        except UserError as error:
+            raise UserError(f"{file}: arm {arm}: {error}") from error
+    try:
+        ArmLoop(arms, chosen.budget.usd, say).run()
+    except StoppedError:
+        return INTERRUPTED
+    return report_study(plan, say, print, as_json=format == "json")

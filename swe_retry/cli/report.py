@@ -14,6 +14,7 @@ with packages_or_restart():
         package,
         report,
         select,
+        study,
         verify,
     )
     from swe_retry.demo import register
@@ -32,6 +33,7 @@ SUBCOMMANDS = {
     "lab": Command(
         lab, "RUN...", "Replay runs under other policies, without any call."
     ),
+    "study": Command(study, "FILE", "Compare the arms of a study, without any call."),
     "verify": Command(
         verify, "RUN...", "Compute derived files again and say what differs."
     ),

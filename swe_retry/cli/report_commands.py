@@ -179,6 +179,21 @@ def lab(
     return lab_command(stores, policy or (), samples, say_aside, print, as_json=as_json)
 
 
+def study(
+    file: Annotated[
+        Path, typer.Argument(help="The study: a YAML file (docs/study.md).")
+    ],
+    format: JsonFormat = "text",
+) -> int:
+    """Evaluate the arms of a study, compare them, and write its page; call no model."""
+    from swe_retry.study.armreport import report_study
+    from swe_retry.study.studyfile import Study
+
+    as_json = format == "json"
+    say = say_aside if as_json else print
+    return report_study(Study.read(file), say, print, as_json=as_json)
+
+
 def verify(runs: RunArguments, format: JsonFormat = "text") -> int:
     """Compute derived files again and say what differs; write nothing."""
     from swe_retry.report.verify import verify_command

@@ -69,7 +69,7 @@ def run(
         typer.Option(
             "--continue",
             metavar="RUN",
-            help="Continue a run, by name or folder, with the settings it was started with.",
+            help="Continue a run, by name or folder, with its settings.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -78,7 +78,7 @@ def run(
         bool,
         typer.Option(
             "--dry-run",
-            help="Say what would run, what is missing and what it may cost; start nothing.",
+            help="Say what would run and what it may cost; start nothing.",
             rich_help_panel=RUN,
         ),
     ] = False,

@@ -74,6 +74,11 @@ def of_file(root: type[Section], path: Path) -> Layer:
         UserError: the file cannot be read, or has an unknown name.
     """
     where = f"--config {path}"
+    return of_mapping(root, read_mapping(path, where), where)
+
+
+def read_mapping(path: Path, where: str) -> dict[Any, Any]:
+    """Return the mapping of a YAML file, every scalar as a text; raises as ``of_file``."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
         data = yaml_of(text, TextLoader, MIB)
@@ -85,7 +90,7 @@ def of_file(root: type[Section], path: Path) -> Layer:
         return {}
     if not isinstance(data, dict):
         raise UserError(f"{where}: give settings, as `models: {{tries: 5}}`")
-    return of_mapping(root, data, where)
+    return data
 
 
 def of_mapping(root: type[Section], data: Mapping[Any, Any], where: str) -> Layer:

@@ -32,6 +32,10 @@ from swe_retry.repositories.history import (
 _MAX_PATCH = 1 << 20
 _MAX_BLOB = 1 << 20
 _MAX_MESSAGES = 30
+# Of source and tests: the length of a command line is limited.
+_MAX_FILES = 500
+# Dates are what committers say. After so many that are too old, all others are taken for older.
+_MAX_OLDER = 2_000
 _SUBMODULE = "160000"
 # Documents where they are not what the program works on, and what only tools for developers read.
 _DOCUMENT = re.compile(
@@ -51,7 +55,9 @@ _DOCUMENT_FOLDERS = frozenset({
 })  # fmt: skip
 _TOOL_FILES = frozenset({"tox.ini", "noxfile.py", "codecov.yml", "appveyor.yml"})
 _VERSION_LINE = re.compile(
-    r"""[-+]\s*["']?(?:__version__|version|release|version_info)["']?\s*[:=].{0,80}|[-+]\s*"""
+    r"""[-+]\s*(?:(?:pub|export|const|let|var|static|final)\s+)*["']?(?:__version__|version"""
+    r"""|release|version_info)["']?\s*(?::\s*&?\w+\s*)?[:=].{0,80}|[-+]\s*""",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
 _REVERTS = re.compile(r"\bThis reverts commit ([0-9a-f]{7,40})\b")
@@ -157,11 +163,13 @@ class HistoryWalk:
     def candidates(self) -> Iterator[Candidate]:
         """Yield the commits that fit the rules."""
         since = self.rules.first_day
-        day = f"{since}-01"[:10]
-        options = ("--diff-merges=first-parent", f"--since={day}T00:00:00Z")
-        for facts, changes in self.reader.commits(*options):
+        older = 0
+        for facts, changes in self.reader.commits("--diff-merges=first-parent"):
             landed = utc_time(facts.committed)
             files = list(changes)
+            older = older + 1 if landed < since else 0
+            if older > _MAX_OLDER:
+                return
             if not in_period(landed, since, self.rules.until):
                 continue
             self.looked_at += 1
@@ -241,7 +249,8 @@ class HistoryWalk:
             return LeftOut.NO_SOURCE
         if not by_kind[Kind.TEST]:
             return LeftOut.NO_TESTS
-        if max(len(before), len(after)) > self.rules.max_files:
+        is_large = max(len(before), len(after)) > self.rules.max_files
+        if is_large or len(taken) > _MAX_FILES:
             return LeftOut.FILES
         if not all(self._is_chosen(self._path_of(change)) for change in sources):
             return LeftOut.PATH
@@ -298,7 +307,7 @@ class HistoryWalk:
         digest = _digest_of_fix(patch)
         if digest in self._fixes:
             return LeftOut.REPEATED
-        statement = write_statement(messages, self.posts, patch, test_patch)
+        statement = write_statement(messages, self.posts, patch, test_patch, commit)
         says_nothing = statement.source is StatementSource.TITLE
         if not statement.text or (says_nothing and not self.rules.titles):
             return LeftOut.TITLE

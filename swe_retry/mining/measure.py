@@ -60,13 +60,20 @@ class Bench:
         sources = find_commands(self.project, base)[1]
         check_trust(self.project, base, EnvironmentKind.LOCAL, sources)
 
+    def read(self, candidate: Candidate) -> tuple[JsonObject, Measured]:
+        """Return the row of a commit with what was measured of it before."""
+        row = self._row_of(candidate)
+        seconds = self.evaluator.settings.evaluation.timeout
+        path = self._file(candidate)
+        return row, read_measured(path, conditions_of(row, seconds))
+
+    def _file(self, candidate: Candidate) -> Path:
+        return self.records / f"{candidate.commit}.json"
+
     def measure(self, candidate: Candidate) -> tuple[JsonObject, Measured]:
         """Return a row with what is known of it; only what is missing is measured."""
-        row = self._row_of(candidate)
-        path = self.records / f"{candidate.commit}.json"
-        measured = read_measured(path, conditions_of(row))
-        if measured.has_runs(self.repeat):
-            return row, measured
+        row, measured = self.read(candidate)
+        measured = measured.but(outcome=None, problem="")
         started = time.monotonic()
         task = _task_of(row, candidate.patch)
         mirrors = Mirrors(self.repository.mirrors)
@@ -82,7 +89,7 @@ class Bench:
             measured = measured.but(outcome=MineOutcome.SETUP, problem=str(error))
         seconds = measured.seconds + time.monotonic() - started
         measured = measured.but(seconds=round(seconds, 1))
-        write_json_atomic(path, measured.as_json())
+        write_json_atomic(self._file(candidate), measured.as_json())
         return row, measured
 
     def _row_of(self, candidate: Candidate) -> JsonObject:

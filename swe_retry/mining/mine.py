@@ -74,6 +74,7 @@ def mine_command(
     evaluator = _make_evaluator(settings, out, say)
     bench = Bench(repository, project, evaluator, records, rules.repeat)
     bench.check_trust(repository.head)
+    records.mkdir(exist_ok=True)
     try:
         with FileLock(f"{records}.lock", timeout=0):
             return _mine(Miner(bench, out, candidates, say), rules)
@@ -84,9 +85,10 @@ def mine_command(
 def _find_candidates(
     repository: OwnRepository, rules: Mining, say: Say
 ) -> list[Candidate]:
+    posts = _read_posts(rules, repository.name)
     history = open_history(Path(repository.repo.common_dir), [repository.head])
     with reading(history) as reader:
-        walk = HistoryWalk(reader, rules, _read_posts(rules), repository.folder)
+        walk = HistoryWalk(reader, rules, posts, repository.folder)
         candidates = list(islice(walk.candidates(), rules.limit))
     commits = quantity(walk.looked_at, "commit")
     fit = f"{len(candidates)} fit"
@@ -101,7 +103,7 @@ def _find_candidates(
     return candidates
 
 
-def _read_posts(rules: Mining) -> Posts:
+def _read_posts(rules: Mining, name: str) -> Posts:
     posts = {}
     for path in rules.issues:
         try:
@@ -114,6 +116,7 @@ def _read_posts(rules: Mining) -> Posts:
         for post in entries:
             mark = "#" if post.source_branch is None else "!"
             posts[f"{mark}{post.number}"] = post
+            posts[f"{name.lower()}{mark}{post.number}"] = post
     return posts
 
 
@@ -145,6 +148,7 @@ class Miner:
 
     Attributes:
         mined: by the position of the commit in ``candidates``.
+        taken: how many were measured now.
     """
 
     bench: Bench
@@ -152,6 +156,7 @@ class Miner:
     candidates: Sequence[Candidate]
     say: Say
     mined: dict[int, Mined] = field(default_factory=dict)
+    taken: int = 0
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -163,7 +168,8 @@ class Miner:
         self.mined[position] = (row, measured)
         done = len(self.mined)
         total = len(self.candidates)
-        left = self.minutes / done * (total - done)
+        self.taken += 1
+        left = self.minutes / self.taken * (total - done)
         fixed, kept = measured.lists
         words = measured.problem or measured.trials.reason
         words = words or f"{len(fixed)} fixed, {len(kept)} kept"
@@ -172,6 +178,20 @@ class Miner:
             f"{abbreviate(words, _MAX_REASON)} ({measured.seconds:.0f} s; {left:.0f} min left)"
         )
         self._write()
+
+    def take_known(self) -> deque[tuple[int, Candidate]]:
+        """Take what was measured before, write its rows, and return the other commits."""
+        others = deque[tuple[int, Candidate]]()
+        for position, candidate in enumerate(self.candidates):
+            row, measured = self.bench.read(candidate)
+            if measured.has_runs(self.bench.repeat):
+                self.mined[position] = (row, measured)
+            else:
+                others.append((position, candidate))
+        if self.mined:
+            self.say(f"measured before: {quantity(len(self.mined), 'commit')}")
+        self._write()
+        return others
 
     def valid_rows(self) -> Iterator[Mined]:
         """Yield the rows in the order of the history."""
@@ -220,7 +240,7 @@ class Miner:
 
 
 def _mine(miner: Miner, rules: Mining) -> int:
-    waiting = deque(enumerate(miner.candidates))
+    waiting = miner.take_known()
     running: dict[Future[Mined], int] = {}
     with ThreadPoolExecutor(rules.jobs, "mining") as pool:
         try:

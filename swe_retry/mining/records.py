@@ -13,6 +13,7 @@ from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.validity import Validity
+from swe_retry.mining.statement import names_in, remove_names
 from swe_retry.record.records import Recorded
 from swe_retry.study.gold import InstanceTrials
 from swe_retry.testing.testlogs import Results, failed_test_names, passing_tests
@@ -101,9 +102,10 @@ class Measured(Recorded):
 
     def has_runs(self, repeat: int) -> bool:
         """Return whether nothing is missing where the tests run ``repeat`` times."""
-        if self.outcome or (self.gold and not self.lists[0]):
-            return True
-        return len(self.gold) >= repeat
+        if self.outcome is MineOutcome.SETUP:
+            return False
+        is_hopeless = self.gold and not self.lists[0]
+        return bool(self.outcome or is_hopeless) or len(self.gold) >= repeat
 
 
 def _always_passing(runs: Sequence[Results]) -> frozenset[str]:
@@ -115,9 +117,9 @@ def _ever_passing(runs: Sequence[Results]) -> frozenset[str]:
     return frozenset().union(*map(passing_tests, runs))
 
 
-def conditions_of(row: JsonObject) -> str:
-    """Return the hash of what decides the outcomes of a row's tests."""
-    values = [row[column] for column in _DECIDING]
+def conditions_of(row: JsonObject, seconds: float) -> str:
+    """Return the hash of what decides the outcomes of a row's tests, with their time limit."""
+    values = [seconds, *(row[column] for column in _DECIDING)]
     return sha256_of(json.dumps(values, sort_keys=True))
 
 
@@ -136,6 +138,15 @@ def read_measured(path: Path, conditions: str) -> Measured:
 
 def with_lists(row: JsonObject, measured: Measured) -> JsonObject:
     """Return a row with the tests that decide; see ``Measured.lists``."""
-    fixed, kept = map(json.dumps, measured.lists)
-    mined = {**row["mined"], "flaky": measured.flaky}
-    return {**row, "FAIL_TO_PASS": fixed, "PASS_TO_PASS": kept, "mined": mined}
+    fixed, kept = measured.lists
+    names = names_in(fixed, row["test_patch"])
+    statement, count = remove_names(row["problem_statement"], names)
+    removed = dict(row["mined"]["removed"])
+    removed["tests"] += count
+    return {
+        **row,
+        "problem_statement": statement,
+        "FAIL_TO_PASS": json.dumps(fixed),
+        "PASS_TO_PASS": json.dumps(kept),
+        "mined": {**row["mined"], "removed": removed, "flaky": measured.flaky},
+    }

@@ -10,14 +10,19 @@ from enum import StrEnum
 from swe_retry.own.issues import Post
 
 Posts = Mapping[str, Post]
-"""Issues and pull requests by ``#`` and their number; merge requests of GitLab by ``!``."""
+"""Issues and pull requests by ``#`` and their number; merge requests of GitLab by ``!``.
+
+Issues also with the project's name before the ``#``, in lower case.
+"""
 
 # A title with so few words behind it says nothing beyond itself.
 _MIN_WORDS = 5
 _MAX_CHARACTERS = 60_000
+# GitHub's words and GitLab's. The number of another project has its name before it.
 _CLOSING = re.compile(
-    r"(?i)\b(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?)\b[:\s]+(?:issue\s+)?"
-    r"(?:https?://\S{1,200}/issues/|[\w./-]{0,100}#)(\d{1,9})\b"
+    r"(?i)\b(?:fix(?:e[sd]|ing)?|clos(?:e[sd]?|ing)|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)"
+    r"\b[:\s]+(?:issue\s+)?(?:https?://[^/\s]{1,99}/([\w./-]{1,99}?)/(?:-/)?issues/"
+    r"|([\w./-]{0,99}?)(?:#|gh-))(\d{1,9})\b"
 )
 _PULL_REQUEST = re.compile(
     r"(?i)\bmerge pull request (#\d{1,9})\b|\((#\d{1,9})\)[ \t]*$"
@@ -44,7 +49,9 @@ _LINK = re.compile(
     r"https?://[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
 )
 # Numbers and words alone are no hashes.
-_HASH = re.compile(r"\b(?=[0-9a-f]{0,39}\d)(?=\d{0,39}[a-f])[0-9a-f]{7,40}\b")
+_HASH = re.compile(
+    r"(?i)(?<![^\W_])g?(?=[0-9a-f]{0,63}\d)(?=\d{0,63}[a-f])[0-9a-f]{7,64}(?![^\W_])"
+)
 _LEAKS = (
     ("diffs", _DIFF_BLOCK),
     ("diffs", _DIFF_LINES),
@@ -64,6 +71,7 @@ _USED = re.compile(r"\.(\w{4,})|\bimport\s.*?\b(\w{4,})|(?<![\w.])(\w{4,})\s*[(=
 # Shorter lines of code are removed only where they are a line of the statement.
 _MIN_IN_TEXT = 12
 _MIN_LINE = 4
+_MIN_HASH = 7
 _GAP = "[…]"
 
 
@@ -90,16 +98,17 @@ class Statement:
 
 
 def write_statement(
-    messages: Sequence[str], posts: Posts, patch: str, test_patch: str
+    messages: Sequence[str], posts: Posts, patch: str, test_patch: str, commit: str
 ) -> Statement:
-    """Return the statement of a commit.
+    """Return the statement of ``commit``.
 
     Args:
         messages: of the commit, then of the commits that it merges.
         patch: the fix; what it adds is removed from the statement, as are tests that are added.
     """
     text, source, comments = _choose_text(messages, posts)
-    text, removed = _remove_leaks(text[:_MAX_CHARACTERS], patch, test_patch)
+    text = text[:_MAX_CHARACTERS].replace(commit[:_MIN_HASH], _GAP)
+    text, removed = _remove_leaks(text, patch, test_patch)
     return Statement(text, source, {**removed, "comments": comments})
 
 
@@ -115,7 +124,8 @@ def _choose_text(
             requests.append(posts[reference])
     bodies = [post.body or "" for post in requests]
     for match in _CLOSING.finditer("\n".join([joined, *bodies])):
-        issue = posts.get(f"#{match[1]}")
+        project = match[1] or match[2] or ""
+        issue = posts.get(f"{project.lower()}#{match[3]}")
         if issue:
             return _text_of(issue), StatementSource.ISSUE, _count_comments(issue)
     for request in requests:
@@ -135,7 +145,7 @@ def _join_messages(messages: Sequence[str]) -> str:
         title, _, body = message.partition("\n")
         if not text:
             text = message
-        elif _says_more(message):
+        elif _says_more(message) and body.strip() not in text:
             text += "\n\n" + (body.strip() if title in text else message)
     return text
 
@@ -180,10 +190,7 @@ def _remove_leaks(text: str, patch: str, test_patch: str) -> tuple[str, dict[str
     for kind, pattern in _LEAKS:
         text, count = pattern.subn(_GAP, text)
         removed[kind] += count
-    names = sorted(added_tests(test_patch), key=len, reverse=True)
-    for name in names:
-        text, count = re.subn(rf"(?<!\w){re.escape(name)}(?!\w)", _GAP, text)
-        removed["tests"] += count
+    text, removed["tests"] = remove_names(text, _added_tests(test_patch))
     text, removed["code"] = _remove_code(text, added_lines(patch + test_patch))
     return _clean(text), removed
 
@@ -217,8 +224,8 @@ def added_lines(patch: str) -> Iterator[str]:
             yield line[1:]
 
 
-def added_tests(test_patch: str) -> set[str]:
-    """Return the names of the tests that a patch adds."""
+def _added_tests(test_patch: str) -> set[str]:
+    """Return the names of tests that a patch adds, in the languages that ``_TEST_NAME`` knows."""
     names: set[str] = set()
     # A test that is only changed stands on the other side too.
     for sign, collect in (("+", names.add), ("-", names.discard)):
@@ -228,6 +235,27 @@ def added_tests(test_patch: str) -> set[str]:
             for match in _TEST_NAME.finditer(line):
                 collect(match[1] or match[3])
     return names
+
+
+def names_in(tests: Iterable[str], test_patch: str) -> set[str]:
+    """Return those parts of names of tests that a patch adds, in any language."""
+    added = "\n".join(added_lines(test_patch))
+    before = re.sub(r"(?m)^\+.*", "", test_patch)
+    names: set[str] = set()
+    for test in tests:
+        for name in re.split(r"::|/| > |\[|\]", test):
+            if len(name) >= _MIN_LINE and name in added and name not in before:
+                names.add(name)
+    return names
+
+
+def remove_names(text: str, names: Iterable[str]) -> tuple[str, int]:
+    """Return a text without names, and how many were removed."""
+    removed = 0
+    for name in sorted(names, key=len, reverse=True):
+        text, count = re.subn(rf"(?<!\w){re.escape(name)}(?!\w)", _GAP, text)
+        removed += count
+    return text, removed
 
 
 def unnamed_names(

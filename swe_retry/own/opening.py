@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -81,8 +81,14 @@ def open_commits(location: str, base: str, cache: Path) -> OwnRepository:
 
 
 def at_commit(repository: OwnRepository, commit: str) -> OwnRepository:
-    """Return a repository whose base is another of its commits, without files named ``.env``."""
-    return _without_env_files(replace(repository, head=commit, commit=commit))
+    """Return a repository whose base is another of its commits, without files named ``.env``.
+
+    The base has the date of that commit.
+    """
+    show = ("log", "-1", "--format=%cI", commit)
+    date = git(*show, cwd=repository.mirror).decode().strip()
+    dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), date)
+    return _without_env_files(replace(repository, head=commit, commit=commit), dates)
 
 
 @contextmanager
@@ -199,10 +205,13 @@ def _with_changes(
     return replace(repository, commit=commit, changed=True)
 
 
-def _without_env_files(repository: OwnRepository) -> OwnRepository:
+def _without_env_files(
+    repository: OwnRepository, dates: Mapping[str, str] | None = None
+) -> OwnRepository:
     """Return a repository whose base commit is its head without files named ``.env``."""
+    author = {**BASE_AUTHOR, **(dates or {})}
     with tempfile.TemporaryDirectory() as temporary:
-        env = {"GIT_INDEX_FILE": f"{temporary}/index", **BASE_AUTHOR}
+        env = {"GIT_INDEX_FILE": f"{temporary}/index", **author}
         run = partial(git, cwd=repository.mirror, env=env)
         run("read-tree", repository.head)
         commit = _base_commit(run, repository.head, repository.folder)

@@ -31,6 +31,8 @@ _GUARD = {
 }
 _MISSING = "missing"
 _CHUNK = 1 << 16
+# More would not fit into a pipe, so that git and we would wait for each other.
+_MAX_NAMES = 500
 _MAX_FIELD = 1 << 20
 """Bytes that are read of a message or a path."""
 # A commit graph is a cache, which could tell of other parents than the commits. Root commits only
@@ -269,6 +271,12 @@ class HistoryReader:
 
     def objects(self, names: Sequence[str], max_bytes: int) -> list[GitObject]:
         """Return objects; what has more than ``max_bytes`` is read over and not held."""
+        objects = []
+        for start in range(0, len(names), _MAX_NAMES):
+            objects += self._read_objects(names[start : start + _MAX_NAMES], max_bytes)
+        return objects
+
+    def _read_objects(self, names: Sequence[str], max_bytes: int) -> list[GitObject]:
         process = self._batch
         assert process.stdin and process.stdout
         try:

@@ -45,6 +45,7 @@ class Benchmark(ABC, Generic[V]):
         statuses: the words for ends with a result, in files and for the user; the first is success.
         noun: what a job is called.
         packages: imported by a worker on another machine, beside swe_retry.
+        part: the keys of the jobs that this start may work on; None for all.
     """
 
     statuses: ClassVar[tuple[str, ...]] = ("done", "failed")
@@ -54,6 +55,7 @@ class Benchmark(ABC, Generic[V]):
     config: CommonConfig
     store: RunStore
     say: Say
+    part: Collection[str] | None = field(default=None, kw_only=True)
     ledger: Ledger = field(init=False)
     _returned: set[tuple[str, str]] = field(default_factory=set, init=False)
 
@@ -124,6 +126,9 @@ class Benchmark(ABC, Generic[V]):
         # First: another configuration must not put the files of this run aside.
         self.open()
         pending = self.select_jobs(say)
+        if self.part is not None:
+            chosen = [key for key in pending.todo if key in self.part]
+            pending = replace(pending, todo=tuple(chosen))
         redo = self.redo
         if redo:
             put_aside_redone(self.store, coordinator, redo, pending.todo)

@@ -155,7 +155,11 @@ def _venv(
     mirrors: Mirrors | None,
 ) -> VenvSpec | UnavailableError:
     if instance.commands is not None:
-        return _venv_of(instance.commands, instance.created_at[:10])
+        # That of a mined row; an issue of today gets packages of today.
+        date = ""
+        if instance.created_at:
+            date = _date_of("HEAD", base.root)
+        return _venv_of(instance.commands, date)
     spec = instance.spec
     if spec is None or not spec.test_cmd:
         return UnavailableError(NO_SPEC)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import UNKNOWN, column, dollars_or_none
+from swe_retry.record.result import InstanceStatus
 from swe_retry.report.pages.instance import INSTANCES, page_name
 from swe_retry.report.statistics.attempts import PassAtK
 from swe_retry.report.statistics.breakdown import AttemptRow, Group
@@ -33,6 +34,10 @@ CellsByHeading = JsonObject
 """A row of a table: its cells by the heads of their columns."""
 
 
+# Statuses by which others than the model ended an instance.
+_NOT_ITS_END = (InstanceStatus.ERROR, InstanceStatus.BUDGET)
+
+
 class VerdictMark(NamedTuple):
     """A verdict as pages show it, with its key for filters and its CSS class."""
 
@@ -44,6 +49,8 @@ class VerdictMark(NamedTuple):
 def verdict_mark(instance: InstanceData | None) -> VerdictMark:
     if instance is None:
         return VerdictMark("no_prediction", "– no prediction", "wait")
+    if instance.resolved is None and instance.status in _NOT_ITS_END:
+        return VerdictMark("unknown", f"– unknown: {to_words(instance.status)}", "wait")
     if not instance.may_resolve:
         return VerdictMark("no_patch", "✗ no patch", "bad")
     if instance.resolved is None:

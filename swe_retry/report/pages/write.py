@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ from swe_retry.core.redaction import Redactor
 from swe_retry.record.store import RunStore
 from swe_retry.report.pages.instance import INSTANCES, long_texts, page_name, read_texts
 from swe_retry.report.pages.render import Renderer, fitting_size, size
-from swe_retry.report.pages.tables import Compared
+from swe_retry.report.pages.tables import Compared, Table
 from swe_retry.report.plots.comparison import comparison_pictures
 from swe_retry.report.plots.picture import Picture, write_picture
 from swe_retry.report.plots.run import run_pictures
@@ -75,14 +75,26 @@ def _write_instances(
         write_text_atomic(folder / page_name(instance.instance_id), page)
 
 
+@dataclass(frozen=True)
+class StudyPart:
+    """What the page of a study has before that of a comparison: sentences, and tables."""
+
+    name: str
+    sentences: Sequence[str]
+    tables: Sequence[Table]
+
+
 def write_comparison(
     out: Path,
     runs: Sequence[Compared],
     comparisons: Sequence[RunComparison],
     redact: Redactor,
+    study: StudyPart | None = None,
 ) -> Path:
     """Write the page of a comparison into ``out/comparisons/`` and return its path."""
     name = "--vs--".join(compared.run.folder.name for compared in runs)
+    if study:
+        name = study.name
     folder = out / "comparisons" / fitting_name(name)
     shutil.rmtree(folder / "figures", ignore_errors=True)
     linked = []
@@ -97,7 +109,11 @@ def write_comparison(
         linked.append(replace(compared, stats=stats))
     pictures = list(comparison_pictures(all_stats, comparisons, redact))
     page = Renderer(redact).page(
-        "comparison", runs=linked, comparisons=comparisons, pictures=pictures
+        "comparison",
+        runs=linked,
+        comparisons=comparisons,
+        pictures=pictures,
+        study=study,
     )
     return _write_page(page, pictures, folder)
 
