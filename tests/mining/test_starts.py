@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +28,7 @@ from tests.own.test_hostile import Trap
 from tests.support import contents_below, wait_until, write_files, write_json
 from tests.support.histories import History, Mine
 
-SLOW = "import time\n\ntime.sleep(1)\n"
+SLOW = "import time\n\ntime.sleep(0.3)\n"
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def calc(history: History) -> History:
 
 
 def add_fixes(history: History, count: int) -> None:
-    """Add fixes of modules of their own, whose tests take a second."""
+    """Add fixes of modules of their own, whose tests take a moment."""
     for number in range(count):
         module = f"calc{number}"
         names = {"from calc ": f"from {module} ", "AddTest": f"Add{number}Test"}
@@ -99,8 +103,10 @@ def test_a_row_is_made_wherever_the_history_lies(
     assert_plain(printed)
     assert printed.returncode == 0, printed.stdout
     (row,) = mine.rows()
-    assert json.loads(row["FAIL_TO_PASS"]) == ["test_sum (test_calc.AddTest)"]
-    assert json.loads(row["PASS_TO_PASS"]) == ["test_zero (test_calc.AddTest)"]
+    (fixed,) = json.loads(row["FAIL_TO_PASS"])
+    (kept,) = json.loads(row["PASS_TO_PASS"])
+    assert fixed.startswith("test_sum ")
+    assert kept.startswith("test_zero ")
     assert "KEY=" not in mine.out().read_text()
     assert "a/calc/" not in row["patch"]
 
@@ -192,7 +198,6 @@ def test_text_of_a_failing_setup_is_plain(calc: History, mine: Mine) -> None:
         "[7]",
         '[{"number": {}, "title": "t"}]',
         '[{"number": 1, "title": ["t"]}]',
-        '[{"number": 1, "title": "\\ud800", "body": "Fixes"}]',
         "[" * 100_000,
         '[{"number": ' + "9" * 5_000 + "}]",
         b"[\xff]",
@@ -219,7 +224,7 @@ def test_issues_that_cannot_be_read_are_one_line(
         "fix: #12",
         "CLOSES #12.",
         "Resolved https://github.com/own/calc/issues/12",
-        "Closes https://gitlab.com/group/own/calc/-/issues/12",
+        "Closes https://gitlab.com/own/calc/-/issues/12",
         "Fixes issue #12",
         "Closes own/calc#12",
         "Closing #12",
@@ -321,13 +326,15 @@ def test_no_row_is_lost_by_a_command_that_is_stopped(calc: History, mine: Mine) 
 
 
 def test_a_set_up_that_failed_is_tried_again(calc: History, mine: Mine) -> None:
-    absent = mine.folder / "absent"
-    setup = ("--setup-cmd", f"test ! -e {absent}")
-    absent.touch()
-    failed = mine.start(calc.root, *setup, *UNITTEST[2:])
-    assert failed.returncode == 1
-    absent.unlink()
-    printed = mine.start(calc.root, *setup, *UNITTEST[2:])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    address = f"('127.0.0.1', {port})"
+    script = f"import socket; socket.create_connection({address})"
+    options = ("--setup-cmd", f'python -c "{script}"', *UNITTEST[2:])
+    failed = mine.start(calc.root, *options)
+    assert failed.returncode == 1, failed.stdout
+    with socket.create_server(("127.0.0.1", port)):
+        printed = mine.start(calc.root, *options)
     assert printed.returncode == 0, printed.stdout
 
 
@@ -341,3 +348,25 @@ def test_a_hundred_megabytes_of_issues(
     assert_plain(printed)
     assert printed.returncode == 0, printed.stdout
     assert "issue: Big" in printed.stdout
+
+
+def test_half_a_character_in_an_issue_is_no_fault(
+    tmp_path: Path, calc: History, mine: Mine
+) -> None:
+    message = "Add\n\nFixes #7"
+    calc.commit("Break it", {"calc.py": WRONG, "test_calc.py": TESTS})
+    calc.commit(message, FIX)
+    issue = {"number": 7, "title": "Sums \ud800", "body": "They are wrong."}
+    path = write_json(tmp_path / "issues.json", [issue])
+    printed = mine.start(calc.root, *UNITTEST, "--issues", str(path), "--limit", "1")
+    assert_plain(printed)
+    assert printed.returncode == 0, printed.stdout
+    assert mine.rows()[0]["problem_statement"].startswith("Sums ")
+
+
+def test_a_folder_whose_name_is_no_text(calc: History, mine: Mine) -> None:
+    folder = mine.folder / os.fsdecode(b"caf\xe9")
+    shutil.move(calc.root, folder / "calc")
+    printed = replace(mine, folder=folder).start(folder / "calc", *UNITTEST)
+    assert_plain(printed)
+    assert printed.returncode in (0, 2), printed.stdout
