@@ -18,11 +18,15 @@ Issues also with the project's name before the ``#``, in lower case.
 # A title with so few words behind it says nothing beyond itself.
 _MIN_WORDS = 5
 _MAX_CHARACTERS = 60_000
-# GitHub's words and GitLab's. The number of another project has its name before it.
+# An issue, by its number or its address, with the name of its project where that is given.
+_ISSUE = r"\[?(?:https?://[^/\s]{1,99}/([\w./-]{1,99}?)/(?:-/)?issues/|([\w./-]{0,99}?)(?:#|gh-))(\d{1,9})\b"
+_ANY_ISSUE = re.compile(_ISSUE, re.IGNORECASE)
+_NO_GROUPS = _ISSUE.replace("(?:", "(").replace("(", "(?:")
+# GitHub's words and GitLab's.
 _CLOSING = re.compile(
-    r"(?i)\b(?:fix(?:e[sd]|ing)?|clos(?:e[sd]?|ing)|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)"
-    r"\b[:\s]+(?:issue\s+)?(?:https?://[^/\s]{1,99}/([\w./-]{1,99}?)/(?:-/)?issues/"
-    r"|([\w./-]{0,99}?)(?:#|gh-))(\d{1,9})\b"
+    r"\b(?:fix(?:e[sd]|ing)?|clos(?:e[sd]?|ing)|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?)"
+    rf"\b[:\s]+(?:issues?\s+)?({_NO_GROUPS}(?:(?:\s*[,&]\s*|\s+and\s+){_NO_GROUPS})*)",
+    re.IGNORECASE,
 )
 _PULL_REQUEST = re.compile(
     r"(?i)\bmerge pull request (#\d{1,9})\b|\((#\d{1,9})\)[ \t]*$"
@@ -46,7 +50,7 @@ _DIFF_LINES = re.compile(
     r"|@@ -\d.*(?:\n[-+ ].*)*)\n?"
 )
 _LINK = re.compile(
-    r"https?://[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
+    r"(?:https?://)?[\w.-]+\.\w+/[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
 )
 # Numbers and words alone are no hashes.
 _HASH = re.compile(
@@ -73,6 +77,8 @@ _MIN_IN_TEXT = 12
 _MIN_LINE = 4
 _MIN_HASH = 7
 _GAP = "[…]"
+_LETTER = re.compile(r"\w")
+_BETWEEN = re.compile(r"\W+")
 
 
 class StatementSource(StrEnum):
@@ -107,8 +113,10 @@ def write_statement(
         patch: the fix; what it adds is removed from the statement, as are tests that are added.
     """
     text, source, comments = _choose_text(messages, posts)
-    text = text[:_MAX_CHARACTERS].replace(commit[:_MIN_HASH], _GAP)
+    own_hash = re.compile(rf"(?i){commit[:_MIN_HASH]}[0-9a-f]*")
+    text, count = own_hash.subn(_GAP, text[:_MAX_CHARACTERS])
     text, removed = _remove_leaks(text, patch, test_patch)
+    removed["hashes"] += count
     return Statement(text, source, {**removed, "comments": comments})
 
 
@@ -124,10 +132,10 @@ def _choose_text(
             requests.append(posts[reference])
     bodies = [post.body or "" for post in requests]
     for match in _CLOSING.finditer("\n".join([joined, *bodies])):
-        project = match[1] or match[2] or ""
-        issue = posts.get(f"{project.lower()}#{match[3]}")
-        if issue:
-            return _text_of(issue), StatementSource.ISSUE, _count_comments(issue)
+        for address, name, number in _ANY_ISSUE.findall(match[1]):
+            issue = posts.get(f"{(address or name).lower()}#{number}")
+            if issue:
+                return _text_of(issue), StatementSource.ISSUE, _count_comments(issue)
     for request in requests:
         if (request.body or "").strip():
             text = clean_message(_text_of(request))
@@ -180,7 +188,7 @@ def clean_message(message: str) -> str:
 
 def _clean(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = _CONTROL.sub("", text)
+    text = _CONTROL.sub("", text).encode("utf-8", "replace").decode()
     text = "\n".join(map(str.rstrip, text.split("\n")))
     return _BLANK_LINES.sub("\n\n", text).strip()
 
@@ -196,23 +204,38 @@ def _remove_leaks(text: str, patch: str, test_patch: str) -> tuple[str, dict[str
 
 
 def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
-    """Return a text without added lines, however their words are spaced, and their number."""
-    removed = 0
-    lines = set()
-    normal_text = " ".join(text.split())
+    """Return a text without lines of code, and how many were removed.
+
+    Letters, digits and underscores are compared, whatever stands between them: spaces, quotes and
+    marks of Markdown differ. Short lines are compared with lines, as they are.
+    """
+    places = [index for index, character in enumerate(text) if _LETTER.match(character)]
+    letters = "".join(text[index].lower()[0] for index in places)
+    short_lines = set()
+    spans = []
     for line in set(added):
-        normal_line = " ".join(line.split())
-        if len(normal_line) >= _MIN_LINE:
-            lines.add(normal_line)
-        if len(normal_line) >= _MIN_IN_TEXT and normal_line in normal_text:
-            words = map(re.escape, line.split())
-            text, count = re.subn(r"\s+".join(words), _GAP, text)
-            removed += count
+        code = _BETWEEN.sub("", line).lower()
+        if len(code) < _MIN_IN_TEXT:
+            short_lines.add(line.strip())
+            continue
+        start = letters.find(code)
+        while start >= 0:
+            end = start + len(code)
+            spans.append((places[start], places[end - 1] + 1))
+            start = letters.find(code, end)
+    parts = []
+    removed_to = 0
+    for start, end in sorted(spans):
+        if start >= removed_to:
+            parts += [text[removed_to:start], _GAP]
+        removed_to = max(removed_to, end)
+    text = "".join([*parts, text[removed_to:]])
+    removed = len(spans)
     kept = []
     for line in text.split("\n"):
-        if " ".join(line.split()) in lines:
-            removed += 1
-        else:
+        is_code = len(line.strip()) >= _MIN_LINE and line.strip() in short_lines
+        removed += is_code
+        if not is_code:
             kept.append(line)
     return "\n".join(kept), removed
 
