@@ -127,8 +127,10 @@ def with_many_tests(history: History) -> None:
 
 
 def with_many_changed_tests(history: History) -> None:
+    """Their ids and texts fill pipes."""
+
     def files(text: str) -> dict[str, str]:
-        return {f"tests/{number}.txt": f"{text * 50}\n" for number in range(2_500)}
+        return {f"tests/{number}.txt": f"{text * 500}\n" for number in range(490)}
 
     history.commit("Data", files("a"))
     history.commit(MESSAGE, {**FIX, **files("b")})
@@ -206,7 +208,7 @@ def with_a_large_patch(history: History) -> None:
         (without_tests, "no tests 1"),
         (with_octopus_alone, "octopus 1"),
         (with_a_large_patch, "size 1"),
-        (with_many_tests, "size 1"),
+        (with_many_tests, "files 1"),
     ],
 )
 def test_what_makes_no_row_is_counted(

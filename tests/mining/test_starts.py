@@ -298,7 +298,7 @@ def test_a_stopped_command_goes_on(
 ) -> None:
     add_fixes(calc, 1)
     stopped = mine.begin(calc.root, *UNITTEST)
-    wait_until(mine.out().exists, 60)
+    wait_until(lambda: mine.out().exists() and mine.out().stat().st_size, 60)
     stopped.send_signal(number)
     printed, _ = stopped.communicate(timeout=60)
     assert "Traceback" not in printed

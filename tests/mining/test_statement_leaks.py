@@ -9,11 +9,12 @@ from __future__ import annotations
 import html
 import re
 import textwrap
+import time
 from collections.abc import Callable
 
 import pytest
 
-from swe_retry.mining.statement import write_statement
+from swe_retry.mining.statement import names_in, remove_names, write_statement
 from swe_retry.own.issues import Post
 from swe_retry.record.patches import split_patch
 
@@ -110,17 +111,17 @@ def letters(text: str) -> str:
 def of_issue(text: str) -> str:
     post = Post.model_validate({"number": 7, "title": START, "body": text})
     messages = ["Use it\n\nFixes #7"]
-    return write_statement(messages, {"#7": post}, PATCH, TEST_PATCH).text
+    return write_statement(messages, {"#7": post}, PATCH, TEST_PATCH, COMMIT).text
 
 
 def of_request(text: str) -> str:
     post = Post.model_validate({"number": 8, "title": START, "body": text})
     messages = ["Merge pull request #8 from own/topic"]
-    return write_statement(messages, {"#8": post}, PATCH, TEST_PATCH).text
+    return write_statement(messages, {"#8": post}, PATCH, TEST_PATCH, COMMIT).text
 
 
 def of_message(text: str) -> str:
-    return write_statement([f"{START}\n\n{text}"], {}, PATCH, TEST_PATCH).text
+    return write_statement([f"{START}\n\n{text}"], {}, PATCH, TEST_PATCH, COMMIT).text
 
 
 @pytest.mark.parametrize("statement_of", [of_issue, of_request, of_message])
@@ -147,24 +148,43 @@ def test_what_says_nothing_of_the_fix_stays() -> None:
     assert text in of_issue(text)
 
 
+# Names of tests as the readers of output give them, what is said of them, and their lines.
 NAMES = {
-    "handles_overflow": "#[test]\nfn handles_overflow() {",
-    "shouldAddTwo": "@Test\npublic void shouldAddTwo() {",
-    "adds two numbers": 'it "adds two numbers" do',
-    "adds three numbers": "it('adds three numbers', () => {",
-    "adds one more": "test.each([[1, 2]])('adds one more', (a, b) => {",
-    "adds a digit": 't.Run("adds a digit", func(t *testing.T) {',
-    "AddsBig": "TEST(Calc, AddsBig) {",
-    "`adds two halves`": "@Test\nfun `adds two halves`() {",
-    "TestAddsSmall": "func TestAddsSmall(t *testing.T) {",
-    "it_adds_signs": "/** @test */\npublic function it_adds_signs() {",
+    "calc tests/calc.rs: handles_overflow": (
+        "handles_overflow",
+        "#[test]\nfn handles_overflow() {",
+    ),
+    "calc src/lib.rs: tests::keeps_sign": ("keeps_sign", "#[test]\nfn keeps_sign() {"),
+    "calc::TestAddsSmall": ("TestAddsSmall", "func TestAddsSmall(t *testing.T) {"),
+    "calc::TestAdd/adds_a_digit": (
+        "adds a digit",
+        't.Run("adds a digit", func(t *testing.T) {',
+    ),
+    "CalcTest::shouldAddTwo": (
+        "shouldAddTwo",
+        "@Test\npublic void shouldAddTwo() {",
+    ),
+    "Calc > adds two numbers": ("adds two numbers", 'it "adds two numbers" do'),
+    "calc.test.js > sums > adds 1/2": ("adds 1/2", "it('adds 1/2', () => {"),
+    "CalcTest#adds_many": ("adds_many", "define_method(:adds_many) do"),
+    "Calc.AddsBig": ("AddsBig", "TEST(Calc, AddsBig) {"),
+    "CalcTest > adds signs": ("adds signs", "#[TestDox('adds signs')]"),
+    "test_calc.py::Sums::check_half[1]": ("check_half", "def check_half(self, n):"),
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_of_tests_in_other_languages_are_removed(name: str) -> None:
-    lines = "".join(f"+{line}\n" for line in NAMES[name].split("\n"))
+@pytest.mark.parametrize("test", NAMES)
+def test_names_of_tests_in_any_language_are_removed(test: str) -> None:
+    name, source = NAMES[test]
+    lines = "".join(f"+{line}\n" for line in source.split("\n"))
     test_patch = f"--- a/tests/calc\n+++ b/tests/calc\n@@ -1 +1,9 @@\n{lines}"
-    message = f"{START}\n\n{name} says it all, and so do others.\n\n{END}"
-    text = write_statement([message], {}, PATCH, test_patch).text
-    assert name not in text
+    message = f"{START}\n\nThe case {name} says it all, and so do others.\n\n{END}"
+    statement = write_statement([message], {}, PATCH, test_patch, COMMIT).text
+    assert name not in remove_names(statement, names_in([test], test_patch))[0]
+
+
+@pytest.mark.parametrize("unit", ["a", "a.", "0", "a0", "-", "fixes #1 ", "\n@@ -1"])
+def test_a_long_text_takes_no_time(unit: str) -> None:
+    started = time.monotonic()
+    of_message((unit * 60_000)[:60_000])
+    assert time.monotonic() - started < 5
