@@ -29,7 +29,7 @@ ROOM_TOKENS = {
     "swe_retry/environments": 31_495,
     "swe_retry/record": 12_822,
     "swe_retry/runner": 35_709,
-    "swe_retry/repositories": 5_727,
+    "swe_retry/repositories": 7_800,
     "swe_retry/frameworks": 12_683,
     "swe_retry/instances": 9_701,
     "swe_retry/testing": 20_726,
@@ -40,7 +40,8 @@ ROOM_TOKENS = {
     "swe_retry/report": 42_829,
     "swe_retry/launch": 3_548,
     "swe_retry/study": 14_500,
-    "swe_retry/cli": 10_850,
+    "swe_retry/mining": 8_000,
+    "swe_retry/cli": 11_000,
 }
 ROOMS = tuple(ROOM_TOKENS)
 # A distribution of its own beside the house, of which it imports the kit alone.
@@ -80,9 +81,9 @@ LOADER = (
     "swe_retry/instances/split.py",
     "swe_retry/instances/dataset.py",
 )
-# What `harness.py study` calls when its runs have ended, as report.py does: it evaluates, and what
-# it says goes to the user alone.
-AFTER_RUNS = "swe_retry/study/armreport.py"
+# What `harness.py study` calls when its runs have ended, as report.py does, and `harness.py mine`,
+# which makes rows and no run: they evaluate, and what they say goes to the user alone.
+BESIDE_RUNS = ("swe_retry/study/armreport.py", "swe_retry/mining/mine.py")
 BANNED = (
     "mend", "anew", "begun", "whoever", "nobody knows", "blot out", "parcel", "clerks", "crew",
     "flights", "mailbox", "last rites",
@@ -370,13 +371,13 @@ def hidden_names(top: Path) -> set[str]:
 def closure(top: Path, script: str) -> set[str]:
     """Return the modules of this tree that a script imports, directly or not, at any time.
 
-    What is done after all runs is left out.
+    What is done beside all runs is left out.
     """
     modules = set[str]()
     waiting = [script]
     while waiting:
         relative = waiting.pop()
-        if relative not in modules and relative != AFTER_RUNS:
+        if relative not in modules and relative not in BESIDE_RUNS:
             modules.add(relative)
             names = imported_names(top / relative)
             # harness.py names the module that it starts, and a string may do so elsewhere.

@@ -338,6 +338,8 @@ def test_the_harness_is_followed_to_its_end() -> None:
     of_study = {path for path in modules if "swe_retry/study/" in path}
     files = {"__init__", "arms", "studyfile"}
     assert of_study <= {f"swe_retry/study/{name}.py" for name in files}
+    of_mining = {path for path in modules if "swe_retry/mining/" in path}
+    assert of_mining == {"swe_retry/mining/settings.py"}
 
 
 @pytest.mark.parametrize(

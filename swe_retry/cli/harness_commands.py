@@ -15,10 +15,10 @@ from swe_retry.core.plaintext import say_aside
 from swe_retry.core.sources import SourcedValue
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.launch.flags import CommandLine
-from swe_retry.launch.options import EnvFileOption, JsonFormat
+from swe_retry.launch.options import DryRun, EnvFileOption, JsonFormat
 from swe_retry.launch.program import command
 from swe_retry.mining.settings import FLAGS as MINE_FLAGS
-from swe_retry.mining.settings import MineSettings
+from swe_retry.mining.settings import MiningSettings
 from swe_retry.record.versions import TOP
 from swe_retry.runner.settings import default_cache
 from swe_retry.runner.signals import INTERRUPTED
@@ -54,9 +54,9 @@ def check(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int
     return NOTHING_TO_TEST
 
 
-@command(MineSettings, MINE_FLAGS)
+@command(MiningSettings, MINE_FLAGS)
 def mine(
-    line: CommandLine[MineSettings],
+    line: CommandLine[MiningSettings],
     repository: Annotated[
         str,
         typer.Argument(metavar="PATH", help="A repository: a folder or an address."),
@@ -65,10 +65,7 @@ def mine(
         Path | None,
         typer.Argument(metavar="OUT.jsonl", help="Write the rows to this file."),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="List the commits that fit; measure nothing."),
-    ] = False,
+    dry_run: DryRun = False,
     env_file: EnvFileOption = None,
 ) -> int:
     """Make a data set of a repository's fixes that have tests; call no model.

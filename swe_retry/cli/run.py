@@ -10,7 +10,7 @@ from swe_retry.attempts.config import RunSettings
 from swe_retry.core.errors import UserError
 from swe_retry.core.sources import Layer
 from swe_retry.launch.flags import CommandLine, SettingFlag
-from swe_retry.launch.options import RUN, EnvFileOption, JsonFormat, Version
+from swe_retry.launch.options import RUN, DryRun, EnvFileOption, JsonFormat, Version
 from swe_retry.launch.program import command
 
 MODELS = "Models and agent"
@@ -74,14 +74,7 @@ def run(
         ),
     ] = None,
     redo: RedoOption = "",
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Say what would run and what it may cost; start nothing.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
+    dry_run: DryRun = False,
     format: JsonFormat = "text",
     word: Annotated[str | None, typer.Argument(metavar="WORD", hidden=True)] = None,
     env_file: EnvFileOption = None,

@@ -20,6 +20,14 @@ JsonFormat = Annotated[
         rich_help_panel=RUN,
     ),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Say what would be done and what it may cost; start nothing.",
+        rich_help_panel=RUN,
+    ),
+]
 EnvFileOption = Annotated[
     Path | None,
     typer.Option(

@@ -34,7 +34,7 @@ _MAX_BLOB = 1 << 20
 _MAX_MESSAGES = 30
 # Of source and tests: the length of a command line is limited.
 _MAX_FILES = 500
-# Dates are what committers say. After so many that are too old, all others are taken for older.
+# Dates are what committers say. After so many that are too old, all others are chosen for older.
 _MAX_OLDER = 2_000
 _SUBMODULE = "160000"
 # Documents where they are not what the program works on, and what only tools for developers read.
@@ -64,7 +64,7 @@ _REVERTS = re.compile(r"\bThis reverts commit ([0-9a-f]{7,40})\b")
 
 
 class LeftOut(StrEnum):
-    """Why a commit is no candidate."""
+    """Why a commit gives no row, before any test runs."""
 
     FIRST = "first"
     OCTOPUS = "octopus"
@@ -110,7 +110,7 @@ def kind_of(path: str) -> Kind:
     return Kind.SOURCE
 
 
-class Candidate(NamedTuple):
+class Fix(NamedTuple):
     """A commit that may become a row.
 
     Attributes:
@@ -147,7 +147,7 @@ class HistoryWalk:
     Attributes:
         folder: of the project in the repository, whose files alone count; empty for all.
         looked_at: commits in the period.
-        left_out: how many of them are no candidates, by the reason.
+        left_out: how many of them are no fixes with tests, by the reason.
     """
 
     reader: HistoryReader
@@ -160,7 +160,7 @@ class HistoryWalk:
     _reverted: set[str] = field(default_factory=set)
     _fixes: set[bytes] = field(default_factory=set)
 
-    def candidates(self) -> Iterator[Candidate]:
+    def fixes(self) -> Iterator[Fix]:
         """Yield the commits that fit the rules."""
         since = self.rules.first_day
         older = 0
@@ -173,15 +173,15 @@ class HistoryWalk:
             if not in_period(landed, since, self.rules.until):
                 continue
             self.looked_at += 1
-            candidate = self._judge(facts, files, landed)
-            if isinstance(candidate, LeftOut):
-                self.left_out[candidate] += 1
+            fix = self._judge(facts, files, landed)
+            if isinstance(fix, LeftOut):
+                self.left_out[fix] += 1
             else:
-                yield candidate
+                yield fix
 
     def _judge(
         self, facts: CommitFacts, files: Sequence[FileChange], landed: str
-    ) -> Candidate | LeftOut:
+    ) -> Fix | LeftOut:
         message = facts.message.decode("utf-8", "replace")
         problem = self._fault_of_place(facts, message)
         if problem:
@@ -200,11 +200,11 @@ class HistoryWalk:
             if problem:
                 return problem
             messages += self._read_messages(facts)
-        candidate = self._take(facts.name, landed, messages, change)
-        if len(facts.parents) == 2 and isinstance(candidate, Candidate):
+        fix = self._take(facts.name, landed, messages, change)
+        if len(facts.parents) == 2 and isinstance(fix, Fix):
             first, second = facts.parents
             self._merged.update(self.reader.ask("rev-list", second, f"^{first}"))
-        return candidate
+        return fix
 
     def _fault_of_place(self, facts: CommitFacts, message: str) -> LeftOut | None:
         """Return why a commit gives no row by its place in the history."""
@@ -244,19 +244,19 @@ class HistoryWalk:
         sources = by_kind[Kind.SOURCE]
         before = [change for change in sources if change.status != "A"]
         after = [change for change in sources if change.status != "D"]
-        taken = [*sources, *by_kind[Kind.TEST]]
+        chosen = [*sources, *by_kind[Kind.TEST]]
         if not sources:
             return LeftOut.NO_SOURCE
         if not by_kind[Kind.TEST]:
             return LeftOut.NO_TESTS
         is_large = max(len(before), len(after)) > self.rules.max_files
-        if is_large or len(taken) > _MAX_FILES:
+        if is_large or len(chosen) > _MAX_FILES:
             return LeftOut.FILES
         if not all(self._is_chosen(self._path_of(change)) for change in sources):
             return LeftOut.PATH
-        if not all(map(_has_plain_path, taken)):
+        if not all(map(_has_plain_path, chosen)):
             return LeftOut.PATH
-        if any(_SUBMODULE in (change.old_mode, change.new_mode) for change in taken):
+        if any(_SUBMODULE in (change.old_mode, change.new_mode) for change in chosen):
             return LeftOut.SUBMODULE
         return None
 
@@ -285,9 +285,14 @@ class HistoryWalk:
 
     def _take(
         self, commit: str, landed: str, messages: Sequence[str], change: _Change
-    ) -> Candidate | LeftOut:
-        """Return the candidate with its patches and its statement."""
+    ) -> Fix | LeftOut:
+        """Return the fix with its patches and its statement."""
         by_kind = self._by_kind(change.files)
+        chosen = [*by_kind[Kind.SOURCE], *by_kind[Kind.TEST]]
+        before = self.reader.objects([file.old for file in chosen], _MAX_BLOB)
+        after = self.reader.objects([file.new for file in chosen], _MAX_BLOB)
+        if any(blob.size > _MAX_BLOB for blob in [*before, *after]):
+            return LeftOut.SIZE
         patches = {}
         for kind in (Kind.SOURCE, Kind.TEST):
             paths = [file.path.decode() for file in by_kind[kind]]
@@ -312,11 +317,10 @@ class HistoryWalk:
         if not statement.text or (says_nothing and not self.rules.titles):
             return LeftOut.TITLE
         self._fixes.add(digest)
-        taken = [*by_kind[Kind.SOURCE], *by_kind[Kind.TEST]]
-        before = self._texts_before(taken)
-        unnamed = unnamed_names(statement.text, patch, test_patch, before)
+        texts = [(blob.data or b"").decode("utf-8", "replace") for blob in before]
+        unnamed = unnamed_names(statement.text, patch, test_patch, texts)
         others = map(self._path_of, by_kind[Kind.OTHER])
-        return Candidate(
+        return Fix(
             commit=commit,
             base=change.base,
             landed=landed,
@@ -327,11 +331,6 @@ class HistoryWalk:
             left_out=(*bumps, *filter(None, others)),
             unnamed=tuple(unnamed),
         )
-
-    def _texts_before(self, files: Iterable[FileChange]) -> Iterator[str]:
-        names = [change.old for change in files if change.status != "A"]
-        for blob in self.reader.objects(names, _MAX_BLOB):
-            yield (blob.data or b"").decode("utf-8", "replace")
 
 
 def _has_plain_path(change: FileChange) -> bool:
@@ -360,11 +359,11 @@ def _without_version_bumps(patch: str) -> tuple[str, list[str]]:
 
 def _says_something_new(test_patch: str) -> bool:
     """Return whether a patch adds a word: tests that are only written differently test no fix."""
-    words: dict[str, Counter[str]] = {"+": Counter(), "-": Counter()}
+    counts: dict[str, Counter[str]] = {"+": Counter(), "-": Counter()}
     for line in test_patch.split("\n"):
-        if line[:1] in words and not line.startswith(("+++ ", "--- ")):
-            words[line[0]].update(_WORD.findall(line))
-    return bool(words["+"] - words["-"])
+        if line[:1] in counts and not line.startswith(("+++ ", "--- ")):
+            counts[line[0]].update(_WORD.findall(line))
+    return bool(counts["+"] - counts["-"])
 
 
 def _digest_of_fix(patch: str) -> bytes:

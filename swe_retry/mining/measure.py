@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,13 +10,15 @@ from pathlib import Path
 from swe_retry.attempts.own_settings import ProjectSettings
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
+from swe_retry.core.git import git
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.shutdown import Shutdown
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
+from swe_retry.environments.local.toolchains import find_python
 from swe_retry.instances.adapters.own import COMMANDS
 from swe_retry.instances.split import split_row
-from swe_retry.mining.commits import Candidate
+from swe_retry.mining.commits import Fix
 from swe_retry.mining.records import (
     Measured,
     MineOutcome,
@@ -37,7 +40,7 @@ from swe_retry.study.gold import EMPTY_PATCH, InstanceTrials, Trial, judge_trial
 
 
 @dataclass(frozen=True)
-class Bench:
+class CommitTests:
     """Measures commits of one repository.
 
     Attributes:
@@ -60,26 +63,26 @@ class Bench:
         sources = find_commands(self.project, base)[1]
         check_trust(self.project, base, EnvironmentKind.LOCAL, sources)
 
-    def read(self, candidate: Candidate) -> tuple[JsonObject, Measured]:
+    def read(self, fix: Fix) -> tuple[JsonObject, Measured]:
         """Return the row of a commit with what was measured of it before."""
-        row = self._row_of(candidate)
+        row = self._row_of(fix)
         seconds = self.evaluator.settings.evaluation.timeout
-        path = self._file(candidate)
+        path = self._file(fix)
         return row, read_measured(path, conditions_of(row, seconds))
 
-    def _file(self, candidate: Candidate) -> Path:
-        return self.records / f"{candidate.commit}.json"
+    def _file(self, fix: Fix) -> Path:
+        return self.records / f"{fix.commit}.json"
 
-    def measure(self, candidate: Candidate) -> tuple[JsonObject, Measured]:
+    def measure(self, fix: Fix) -> tuple[JsonObject, Measured]:
         """Return a row with what is known of it; only what is missing is measured."""
-        row, measured = self.read(candidate)
+        row, measured = self.read(fix)
         measured = measured.but(outcome=None, problem="")
         started = time.monotonic()
-        task = _task_of(row, candidate.patch)
+        task = _task_of(row, fix.patch)
         mirrors = Mirrors(self.repository.mirrors)
         environment = replace(self.evaluator.environment, check=self.stop.check)
         try:
-            self.check_trust(candidate.base)
+            self.check_trust(fix.base)
             with self.evaluator.open_tests(task, mirrors, environment) as tests:
                 measured = self._run(row, tests, measured)
         except InfrastructureError as error:
@@ -89,35 +92,36 @@ class Bench:
             measured = measured.but(outcome=MineOutcome.SETUP, problem=str(error))
         seconds = measured.seconds + time.monotonic() - started
         measured = measured.but(seconds=round(seconds, 1))
-        write_json_atomic(self._file(candidate), measured.as_json())
+        write_json_atomic(self._file(fix), measured.as_json())
         return row, measured
 
-    def _row_of(self, candidate: Candidate) -> JsonObject:
+    def _row_of(self, fix: Fix) -> JsonObject:
         """Return the row of a commit, without the tests that decide."""
-        base = at_commit(self.repository, candidate.base)
+        base = at_commit(self.repository, fix.base)
         commands = find_commands(self.project, base)[0]
-        commands = commands.model_copy(update={"image": ""})
+        python = commands.python or _python_of_day(base)
+        commands = commands.model_copy(update={"image": "", "python": python})
         name = base.name.replace("/", "__")
         return {
             # By a part of the commit's own hash the fix could be looked up.
-            "instance_id": f"{name}-{sha256_of(candidate.commit)[:8]}",
+            "instance_id": f"{name}-{sha256_of(fix.commit)[:8]}",
             "repo": base.name,
             "base_commit": base.commit,
-            "problem_statement": candidate.statement.text,
+            "problem_statement": fix.statement.text,
             "version": base.version,
-            "created_at": candidate.landed,
+            "created_at": fix.landed,
             COMMANDS: commands.model_dump(mode="json"),
-            "patch": candidate.patch,
-            "test_patch": candidate.test_patch,
+            "patch": fix.patch,
+            "test_patch": fix.test_patch,
             "FAIL_TO_PASS": "[]",
             "PASS_TO_PASS": "[]",
             "hints_text": "",
             "mined": {
-                "commit": candidate.commit,
-                "statement": candidate.statement.source,
-                "removed": dict(candidate.statement.removed),
-                "left_out": list(candidate.left_out),
-                "unnamed": list(candidate.unnamed),
+                "commit": fix.commit,
+                "statement": fix.statement.source,
+                "removed": dict(fix.statement.removed),
+                "left_out": list(fix.left_out),
+                "unnamed": list(fix.unnamed),
                 "flaky": [],
             },
         }
@@ -151,6 +155,22 @@ class Bench:
             reason=verdict.reason,
             evaluated=timestamp(),
         )
+
+
+def _python_of_day(base: OwnRepository) -> str:
+    """Return a Python of this machine that packages of the base's day are made for.
+
+    There is one each October, 3.8 in 2019, and packages for it by the year's end. Empty for the
+    one that runs now, if it is old enough, or where there is none.
+    """
+    show = ("log", "-1", "--format=%cd", "--date=format:%Y", base.commit)
+    newest = int(git(*show, cwd=base.mirror)) - 2012
+    if sys.version_info.minor <= newest:
+        return ""
+    for minor in range(newest, 5, -1):
+        if find_python(f"3.{minor}"):
+            return f"3.{minor}"
+    return ""
 
 
 def _task_of(row: JsonObject, patch: str) -> EvaluationTask:

@@ -26,10 +26,10 @@ from swe_retry.core.untrusted import fault_of, read_json
 from swe_retry.instances.dataset import Dataset
 from swe_retry.instances.selection import check_date
 from swe_retry.instances.validity import VALIDITY_SCHEMA
-from swe_retry.mining.commits import Candidate, HistoryWalk
-from swe_retry.mining.measure import Bench
+from swe_retry.mining.commits import Fix, HistoryWalk
+from swe_retry.mining.measure import CommitTests
 from swe_retry.mining.records import Measured, MineOutcome, with_lists
-from swe_retry.mining.settings import MineSettings, Mining
+from swe_retry.mining.settings import Mining, MiningSettings
 from swe_retry.mining.statement import Posts
 from swe_retry.own.issues import Post
 from swe_retry.own.opening import open_commits
@@ -52,7 +52,7 @@ _UNBUILT = (MineOutcome.SETUP, MineOutcome.NOT_MEASURED)
 
 
 def mine_command(
-    location: str, out: Path, settings: MineSettings, say: Say, *, dry_run: bool
+    location: str, out: Path, settings: MiningSettings, say: Say, *, dry_run: bool
 ) -> int:
     """Mine rows; return 1 where none is valid or a commit could not be measured."""
     rules = settings.mine
@@ -66,41 +66,39 @@ def mine_command(
         raise UserError(f"{out} exists and is no file of mine; give another")
     project = settings.project
     repository = open_commits(location, project.base, settings.folders.cache)
-    candidates = _find_candidates(repository, rules, say)
+    fixes = _find_fixes(repository, rules, say)
     if dry_run:
-        for candidate in candidates:
-            say(_describe(candidate))
+        for fix in fixes:
+            say(_describe(fix))
         return 0
     evaluator = _make_evaluator(settings, out, say)
-    bench = Bench(repository, project, evaluator, records, rules.repeat)
-    bench.check_trust(repository.head)
+    tests = CommitTests(repository, project, evaluator, records, rules.repeat)
+    tests.check_trust(repository.head)
     records.mkdir(exist_ok=True)
     try:
         with FileLock(f"{records}.lock", timeout=0):
-            return _mine(Miner(bench, out, candidates, say), rules)
+            return _mine(Miner(tests, out, fixes, say), rules)
     except Timeout:
         raise UserError(f"another process mines {out}; wait for its end") from None
 
 
-def _find_candidates(
-    repository: OwnRepository, rules: Mining, say: Say
-) -> list[Candidate]:
+def _find_fixes(repository: OwnRepository, rules: Mining, say: Say) -> list[Fix]:
     posts = _read_posts(rules, repository.name)
     history = open_history(Path(repository.repo.common_dir), [repository.head])
     with reading(history) as reader:
         walk = HistoryWalk(reader, rules, posts, repository.folder)
-        candidates = list(islice(walk.candidates(), rules.limit))
+        fixes = list(islice(walk.fixes(), rules.limit))
     commits = quantity(walk.looked_at, "commit")
-    fit = f"{len(candidates)} fit"
+    fit = f"{len(fixes)} fit"
     say(f"{repository.name}: looked at {commits} since {rules.first_day}, {fit}")
     reasons = [f"{reason} {count:,}" for reason, count in walk.left_out.most_common()]
     say(f"left out: {', '.join(reasons) or 'none'}")
-    if not candidates:
+    if not fixes:
         raise UserError(
             f"{repository.name}: no commit since {rules.first_day} changes source and tests as "
             "is asked; change --since, --max-files, --paths or --titles"
         )
-    return candidates
+    return fixes
 
 
 def _read_posts(rules: Mining, name: str) -> Posts:
@@ -120,14 +118,14 @@ def _read_posts(rules: Mining, name: str) -> Posts:
     return posts
 
 
-def _describe(candidate: Candidate) -> str:
-    statement = candidate.statement
+def _describe(fix: Fix) -> str:
+    statement = fix.statement
     title = abbreviate(statement.text, _MAX_TITLE)
-    day = candidate.landed[:10]
-    return one_line(f"{candidate.commit[:12]}  {day}  {statement.source}: {title}")
+    day = fix.landed[:10]
+    return one_line(f"{fix.commit[:12]}  {day}  {statement.source}: {title}")
 
 
-def _make_evaluator(settings: MineSettings, out: Path, say: Say) -> LocalEvaluator:
+def _make_evaluator(settings: MiningSettings, out: Path, say: Say) -> LocalEvaluator:
     evaluation = EvaluationSettings(timeout=settings.tests.timeout)
     return LocalEvaluator(
         name=EvaluatorKind.LOCAL,
@@ -147,16 +145,16 @@ class Miner:
     """Takes what is measured, and writes all rows after each commit.
 
     Attributes:
-        mined: by the position of the commit in ``candidates``.
-        taken: how many were measured now.
+        mined: by the position of the commit in ``fixes``.
+        measured_now: how many were not measured before.
     """
 
-    bench: Bench
+    tests: CommitTests
     out: Path
-    candidates: Sequence[Candidate]
+    fixes: Sequence[Fix]
     say: Say
     mined: dict[int, Mined] = field(default_factory=dict)
-    taken: int = 0
+    measured_now: int = 0
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -167,27 +165,29 @@ class Miner:
         """Keep what came of a commit and say it."""
         self.mined[position] = (row, measured)
         done = len(self.mined)
-        total = len(self.candidates)
-        self.taken += 1
-        left = self.minutes / self.taken * (total - done)
-        fixed, kept = measured.lists
-        words = measured.problem or measured.trials.reason
-        words = words or f"{len(fixed)} fixed, {len(kept)} kept"
+        total = len(self.fixes)
+        self.measured_now += 1
+        left = self.minutes / self.measured_now * (total - done)
+        fail_to_pass, pass_to_pass = map(len, measured.lists)
+        reason = measured.problem or measured.trials.reason
+        reason = (
+            reason or f"{fail_to_pass} fixed, {pass_to_pass} pass with and without it"
+        )
         self.say(
-            f"[{done}/{total}] {self.candidates[position].commit[:12]} {measured.state}: "
-            f"{abbreviate(words, _MAX_REASON)} ({measured.seconds:.0f} s; {left:.0f} min left)"
+            f"[{done}/{total}] {self.fixes[position].commit[:12]} {measured.state}: "
+            f"{abbreviate(reason, _MAX_REASON)} ({measured.seconds:.0f} s; {left:.0f} min left)"
         )
         self._write()
 
-    def take_known(self) -> deque[tuple[int, Candidate]]:
+    def take_earlier(self) -> deque[tuple[int, Fix]]:
         """Take what was measured before, write its rows, and return the other commits."""
-        others = deque[tuple[int, Candidate]]()
-        for position, candidate in enumerate(self.candidates):
-            row, measured = self.bench.read(candidate)
-            if measured.has_runs(self.bench.repeat):
+        others = deque[tuple[int, Fix]]()
+        for position, fix in enumerate(self.fixes):
+            row, measured = self.tests.read(fix)
+            if measured.has_runs(self.tests.repeat):
                 self.mined[position] = (row, measured)
             else:
-                others.append((position, candidate))
+                others.append((position, fix))
         if self.mined:
             self.say(f"measured before: {quantity(len(self.mined), 'commit')}")
         self._write()
@@ -224,23 +224,22 @@ class Miner:
 
     def cells(self) -> Mapping[str, object]:
         """Return what came of all, by headings."""
-        measured = [measured for _, measured in self.mined.values()]
+        every = [measured for _, measured in self.mined.values()]
         rows = [row for row, _ in self.valid_rows()]
-        unbuilt = [one for one in measured if one.state in _UNBUILT]
-        minutes = sum(one.seconds for one in measured) / 60
+        minutes = sum(measured.seconds for measured in every) / 60
         return {
-            "fit": len(self.candidates),
-            "tried": len(measured),
-            "built": len(measured) - len(unbuilt),
+            "fit": len(self.fixes),
+            "tried": len(every),
+            "built": sum(measured.state not in _UNBUILT for measured in every),
             "valid": len(rows),
-            "with flaky tests": sum(bool(one.flaky) for one in measured),
+            "with flaky tests": sum(bool(measured.flaky) for measured in every),
             "with unnamed names": sum(bool(row["mined"]["unnamed"]) for row in rows),
             "min a row": f"{minutes / max(len(rows), 1):.1f}",
         }
 
 
 def _mine(miner: Miner, rules: Mining) -> int:
-    waiting = miner.take_known()
+    waiting = miner.take_earlier()
     running: dict[Future[Mined], int] = {}
     with ThreadPoolExecutor(rules.jobs, "mining") as pool:
         try:
@@ -248,12 +247,12 @@ def _mine(miner: Miner, rules: Mining) -> int:
                 if rules.minutes is not None and miner.minutes >= rules.minutes:
                     waiting.clear()
                 while waiting and len(running) < rules.jobs:
-                    position, candidate = waiting.popleft()
-                    running[pool.submit(miner.bench.measure, candidate)] = position
+                    position, fix = waiting.popleft()
+                    running[pool.submit(miner.tests.measure, fix)] = position
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     miner.take(running.pop(future), *future.result())
         except BaseException:
-            miner.bench.stop.request("mining ends")
+            miner.tests.stop.request("mining ends")
             raise
     cells = miner.cells()
     for line in table(list(cells), [list(cells.values())], numbers=range(len(cells))):
@@ -263,5 +262,6 @@ def _mine(miner: Miner, rules: Mining) -> int:
         miner.say(f"{outcome:14}  {count:5d}")
     miner.say(f"rows            {miner.out}")
     miner.say(f"validity        {miner.validity}")
-    is_whole = counts[MineOutcome.VALID] and not counts[MineOutcome.NOT_MEASURED]
-    return 0 if is_whole else 1
+    if counts[MineOutcome.NOT_MEASURED] or not counts[MineOutcome.VALID]:
+        return 1
+    return 0

@@ -73,9 +73,9 @@ class Measured(Recorded):
     def lists(self) -> tuple[list[str], list[str]]:
         """FAIL_TO_PASS and PASS_TO_PASS: the tests with the same result each time."""
         always = _always_passing(self.gold)
-        fixed = always - _ever_passing(self.empty)
-        kept = always & _always_passing(self.empty)
-        return sorted(fixed), sorted(kept)
+        fail_to_pass = always - _ever_passing(self.empty)
+        pass_to_pass = always & _always_passing(self.empty)
+        return sorted(fail_to_pass), sorted(pass_to_pass)
 
     @property
     def flaky(self) -> list[str]:
@@ -138,15 +138,15 @@ def read_measured(path: Path, conditions: str) -> Measured:
 
 def with_lists(row: JsonObject, measured: Measured) -> JsonObject:
     """Return a row with the tests that decide; see ``Measured.lists``."""
-    fixed, kept = measured.lists
-    names = names_in(fixed, row["test_patch"])
+    fail_to_pass, pass_to_pass = measured.lists
+    names = names_in(fail_to_pass, row["test_patch"])
     statement, count = remove_names(row["problem_statement"], names)
     removed = dict(row["mined"]["removed"])
     removed["tests"] += count
     return {
         **row,
         "problem_statement": statement,
-        "FAIL_TO_PASS": json.dumps(fixed),
-        "PASS_TO_PASS": json.dumps(kept),
+        "FAIL_TO_PASS": json.dumps(fail_to_pass),
+        "PASS_TO_PASS": json.dumps(pass_to_pass),
         "mined": {**row["mined"], "removed": removed, "flaky": measured.flaky},
     }

@@ -54,7 +54,7 @@ class Mining(Section):
         return self.since or (date.today() - timedelta(days=365)).isoformat()
 
 
-class MineSettings(Section):
+class MiningSettings(Section):
     """All that ``mine`` is told."""
 
     mine: Mining = Mining()

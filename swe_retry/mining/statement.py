@@ -77,6 +77,9 @@ _MIN_IN_TEXT = 12
 _MIN_LINE = 4
 _MIN_HASH = 7
 _GAP = "[…]"
+_PARAMETERS = re.compile(r"\[.*\]$")
+# Between the file, the class and the name of a test, as runners write them.
+_SEPARATOR = re.compile(r"::|: | > |[/#.(]")
 _LETTER = re.compile(r"\w")
 _BETWEEN = re.compile(r"\W+")
 
@@ -209,8 +212,8 @@ def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
     Letters, digits and underscores are compared, whatever stands between them: spaces, quotes and
     marks of Markdown differ. Short lines are compared with lines, as they are.
     """
-    places = [index for index, character in enumerate(text) if _LETTER.match(character)]
-    letters = "".join(text[index].lower()[0] for index in places)
+    positions = [match.start() for match in _LETTER.finditer(text)]
+    letters = "".join(text[position].lower()[0] for position in positions)
     short_lines = set()
     spans = []
     for line in set(added):
@@ -221,7 +224,7 @@ def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
         start = letters.find(code)
         while start >= 0:
             end = start + len(code)
-            spans.append((places[start], places[end - 1] + 1))
+            spans.append((positions[start], positions[end - 1] + 1))
             start = letters.find(code, end)
     parts = []
     removed_to = 0
@@ -231,13 +234,13 @@ def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
         removed_to = max(removed_to, end)
     text = "".join([*parts, text[removed_to:]])
     removed = len(spans)
-    kept = []
+    lines = []
     for line in text.split("\n"):
         is_code = len(line.strip()) >= _MIN_LINE and line.strip() in short_lines
         removed += is_code
         if not is_code:
-            kept.append(line)
-    return "\n".join(kept), removed
+            lines.append(line)
+    return "\n".join(lines), removed
 
 
 def added_lines(patch: str) -> Iterator[str]:
@@ -266,7 +269,11 @@ def names_in(tests: Iterable[str], test_patch: str) -> set[str]:
     before = re.sub(r"(?m)^\+.*", "", test_patch)
     names: set[str] = set()
     for test in tests:
-        for name in re.split(r"::|/| > |\[|\]", test):
+        # Its parameters are not in the code. A title in words may hold any character.
+        test = _PARAMETERS.sub("", test)
+        starts = [0, *(match.end() for match in _SEPARATOR.finditer(test))]
+        for start in starts:
+            name = test[start:].rstrip("()")
             if len(name) >= _MIN_LINE and name in added and name not in before:
                 names.add(name)
     return names
@@ -291,10 +298,10 @@ def unnamed_names(
     """
     defined = _names(_DEFINED, added_lines(patch))
     used = _names(_USED, added_lines(test_patch))
-    known: set[str] = set()
+    old_names: set[str] = set()
     for text in [statement, *before]:
-        known.update(_WORD.findall(text))
-    return sorted((defined & used) - known)
+        old_names.update(_WORD.findall(text))
+    return sorted((defined & used) - old_names)
 
 
 def _names(pattern: re.Pattern[str], lines: Iterable[str]) -> set[str]:

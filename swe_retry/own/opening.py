@@ -34,7 +34,7 @@ from swe_retry.own.view import (
     tree_of,
     view_of,
 )
-from swe_retry.repositories.mirrors import ENV_NAME, remove_env_files
+from swe_retry.repositories.mirrors import ENV_NAME, NO_OWNER, remove_env_files
 from swe_retry.repositories.snapshot import BASE_AUTHOR, make_objects
 
 _ADDRESS = re.compile(r"[\w+.-]+://|[\w.-]+@[\w.-]+:")
@@ -313,7 +313,7 @@ def _make_mirror(
         origin: the address of its remote; empty without one.
         folder: names it if there is no address.
     """
-    owner = "local"
+    owner = NO_OWNER.rstrip("/")
     name = folder.removesuffix(".git")
     match = _NAME.search(origin)
     if match and _ADDRESS.match(origin):

@@ -21,6 +21,8 @@ from swe_retry.repositories.names import BUNDLED, Bundled
 ENV_NAME = ".env"
 """The name of files that no checkout of one's own repository has."""
 
+NO_OWNER = "local/"
+"""Begins the name of a repository of this machine that has no remote."""
 GITHUB = "https://github.com/{repo}"
 
 
@@ -66,6 +68,11 @@ class Mirrors:
             InfrastructureError: cloning failed (no network, no disk).
         """
         mirror = self.find(repo, commit)
+        if mirror is None and repo.startswith(NO_OWNER):
+            raise UserError(
+                f"the cache has no repository {repo}, and it has no address: mine it again, or "
+                "give a folder with its mirror in folders.repos"
+            )
         if mirror is None:
             mirror = self._clone(repo)
         if has_commit(mirror, commit):
