@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -160,10 +161,20 @@ def test_two_arms_from_the_file_to_the_page(study: StudyRun) -> None:
     assert [arm["unknown"] + arm["not_run"] for arm in result["arms"]] == [0, 0]
     assert result["complete"] == 3
     assert result["policy"]["cross_validated"]["low"] <= 1
+    study.write(models={"tries": 2, "max_output_tokens": 100, "temperatures": [0]})
+    refused = study.run()
+    assert refused.returncode == 2
+    line = "s.yaml: arm large: run s--large was started with different settings: models.tries"
+    assert line in refused.stdout
 
 
 def test_a_kill_in_the_middle_of_an_arm_costs_nothing_twice(study: StudyRun) -> None:
     argv = ["study", str(study.folder / "s.yaml")]
+    started = study.preloaded.start(*argv)
+    wait_until(lambda: study.provider.requests)
+    started.send_signal(signal.SIGINT)
+    assert started.wait() == 130
+    assert not (study.folder / "comparisons").exists()
     started = study.preloaded.start(*argv)
     # The second arm is the only one that asks the small model.
     wait_until(lambda: study.models_asked().count("gpt-4o-mini") == 2)
