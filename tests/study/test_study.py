@@ -6,7 +6,7 @@ import json
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -16,6 +16,7 @@ import yaml
 
 from swe_retry.cli import harness, report
 from swe_retry.record.store import RunStore
+from swe_retry.report.statistics.methods import Share
 from swe_retry.runner.calls.journal import AnsweredEntry, AskedEntry, Journal
 from tests.support import TOP, text_between, wait_until
 from tests.support.commands import Preloaded
@@ -161,6 +162,8 @@ def test_two_arms_from_the_file_to_the_page(study: StudyRun) -> None:
     assert len(study.provider.requests) == calls, "nothing is left to do"
     assert [arm["unknown"] + arm["not_run"] for arm in result["arms"]] == [0, 0]
     assert result["complete"] == 3
+    large = result["arms"][0]["solved"]
+    assert large == asdict(Share.compute(large["count"], 3, correction=0.5))
     assert result["policy"]["cross_validated"]["low"] <= 1
     study.write(models={"tries": 2, "max_output_tokens": 100, "temperatures": [0]})
     refused = study.run()
