@@ -260,8 +260,8 @@ def _mine(miner: Miner, rules: Mining) -> int:
     counts = Counter(measured.state for _, measured in miner.mined.values())
     for outcome, count in counts.most_common():
         miner.say(f"{outcome:14}  {count:5d}")
-    miner.say(f"rows            {miner.out}")
-    miner.say(f"validity        {miner.validity}")
+    miner.say(one_line(f"rows {miner.out}"))
+    miner.say(one_line(f"validity {miner.validity}"))
     if counts[MineOutcome.NOT_MEASURED] or not counts[MineOutcome.VALID]:
         return 1
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ _DIFF_LINES = re.compile(
     r"|@@ -\d.*(?:\n[-+ ].*)*)\n?"
 )
 _LINK = re.compile(
-    r"(?:https?://)?[\w.-]+\.\w+/[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
+    r"(?:https?://|(?<![\w.-]))[\w.-]{1,99}\.\w{2,20}/[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
 )
 # Numbers and words alone are no hashes.
 _HASH = re.compile(
@@ -74,6 +75,7 @@ _DEFINED = re.compile(
 _USED = re.compile(r"\.(\w{4,})|\bimport\s.*?\b(\w{4,})|(?<![\w.])(\w{4,})\s*[(=](?!=)")
 # Shorter lines of code are removed only where they are a line of the statement.
 _MIN_IN_TEXT = 12
+_MIN_LETTERS = 6
 _MIN_LINE = 4
 _MIN_HASH = 7
 _GAP = "[…]"
@@ -117,7 +119,7 @@ def write_statement(
     """
     text, source, comments = _choose_text(messages, posts)
     own_hash = re.compile(rf"(?i){commit[:_MIN_HASH]}[0-9a-f]*")
-    text, count = own_hash.subn(_GAP, text[:_MAX_CHARACTERS])
+    text, count = own_hash.subn(_GAP, html.unescape(text[:_MAX_CHARACTERS]))
     text, removed = _remove_leaks(text, patch, test_patch)
     removed["hashes"] += count
     return Statement(text, source, {**removed, "comments": comments})
@@ -218,7 +220,7 @@ def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
     spans = []
     for line in set(added):
         code = _BETWEEN.sub("", line).lower()
-        if len(code) < _MIN_IN_TEXT:
+        if len(" ".join(line.split())) < _MIN_IN_TEXT or len(code) < _MIN_LETTERS:
             short_lines.add(line.strip())
             continue
         start = letters.find(code)
@@ -276,8 +278,11 @@ def names_in(tests: Iterable[str], test_patch: str) -> set[str]:
         starts = [0, *(match.end() for match in _SEPARATOR.finditer(test))]
         for start in starts:
             name = test[start:].rstrip("()")
-            if len(name) >= _MIN_LINE and name in added and name not in before:
-                names.add(name)
+            # Go writes the spaces of a title so.
+            for spelling in (name, name.replace("_", " ")):
+                is_added = spelling in added and spelling not in before
+                if is_added and len(name) >= _MIN_LINE:
+                    names.add(spelling)
     return names
 
 
