@@ -22,10 +22,12 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 _PIP_SECONDS = 60.0
-# They limit uv, and pip from 26.0 on, to packages that were uploaded before a date.
-_DATES = ("UV_EXCLUDE_NEWER", "PIP_UPLOADED_PRIOR_TO")
-# pip, which is of today, installs in place by a hook that setuptools has since August 2022.
-_EARLIEST = "2022-10-01T00:00:00Z"
+# They limit uv, pip from 26.0 on, and npm to packages that were uploaded before a date.
+_DATES = ("UV_EXCLUDE_NEWER", "PIP_UPLOADED_PRIOR_TO", "npm_config_before")
+# pip, which is of today, installs in place by a hook that setuptools has since August 2022, and
+# takes what lies in a folder whatever its date is.
+_FIRST_HOOK = "2022-10-01T00:00:00Z"
+_SETUPTOOLS = "setuptools<69"
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,14 @@ class SetupSandbox:
         network |= _network_variables(os.environ)
         limits = {}
         if era:
-            limits = dict.fromkeys(_DATES, max(era, _EARLIEST))
-            limits |= {"npm_config_before": era, "PIP_CONFIG_FILE": os.devnull}
+            wheels = home / "wheels"
+            wheels.mkdir()
+            limits = dict.fromkeys(_DATES, era)
+            limits |= {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": str(wheels)}
             network = _without_files(network)
+            if era < _FIRST_HOOK:
+                get = ("download", "-q", "--no-deps", "-d", str(wheels), _SETUPTOOLS)
+                _run_pip(venv, get, check)
         return cls(
             tree=tree,
             venv=venv,
@@ -110,12 +117,9 @@ def _without_files(network: Mapping[str, str]) -> dict[str, str]:
 
 def _pip_settings(venv: Path, check: Check) -> dict[str, str]:
     """Return the settings of the user's files of pip that reach an index, as variables."""
-    command = [str(venv / "bin" / "python"), "-m", "pip", "config", "list"]
-    environment = without_secrets(os.environ)
-    # In a folder of the project, a pip of its own could take the place of pip.
-    listed = run_limited(command, Path("/"), environment, _PIP_SECONDS, check=check)
+    listed = _run_pip(venv, ("config", "list"), check)
     settings = {}
-    for line in listed.output.splitlines():
+    for line in listed.splitlines():
         match = re.fullmatch(r"(?:global|install|:env:)\.([\w-]+)=(['\"].*['\"])", line)
         if match:
             key = match[1]
@@ -123,6 +127,15 @@ def _pip_settings(venv: Path, check: Check) -> dict[str, str]:
             value = str(ast.literal_eval(match[2]))
             settings[f"PIP_{name}"] = " ".join(value.split())
     return _network_variables(settings)
+
+
+def _run_pip(venv: Path, arguments: Sequence[str], check: Check) -> str:
+    """Run the pip of a new environment with the user's rights, and return its output."""
+    command = [str(venv / "bin" / "python"), "-m", "pip", *arguments]
+    environment = without_secrets(os.environ)
+    # In a folder of the project, a pip of its own could take the place of pip.
+    result = run_limited(command, Path("/"), environment, _PIP_SECONDS, check=check)
+    return result.output
 
 
 def _named_paths(values: Iterable[str]) -> Iterator[Path]:
