@@ -39,8 +39,8 @@ ROOM_TOKENS = {
     "swe_retry/foreign": 9_593,
     "swe_retry/report": 42_829,
     "swe_retry/launch": 3_548,
-    "swe_retry/study": 14_500,
-    "swe_retry/cli": 10_850,
+    "swe_retry/study": 14_100,
+    "swe_retry/cli": 10_742,
 }
 ROOMS = tuple(ROOM_TOKENS)
 # A distribution of its own beside the house, of which it imports the kit alone.
