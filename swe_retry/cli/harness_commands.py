@@ -217,9 +217,9 @@ def study(
 
     say = say_aside if format == "json" else print
     plan = Study.read(file)
-    settings = {arm: plan.run_settings(arm) for arm in plan.arms}
     arms = {}
-    for arm, chosen in settings.items():
+    for arm in plan.arms:
+        chosen = plan.run_settings(arm)
         try:
             arms[arm] = check_run(make_configuration(chosen), say)
             check_start(arms[arm])

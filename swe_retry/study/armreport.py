@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import Dollars
 from swe_retry.core.plaintext import Say
@@ -111,21 +112,23 @@ class StudyResult:
 
 
 def report_study(study: Study, say: Say, show: Say, *, as_json: bool) -> int:
-    """Evaluate the arms, show what the study says, and write its page; call no model."""
+    """Evaluate the arms, show what the study says, and write its page; call no model.
+
+    Return the exit code: 1 if an instance lacks an outcome in an arm.
+    """
     # The lab needs to know all attempts, which costs no call.
     layer = {"evaluation.all_attempts": SourcedValue("study", "true")}
     layer |= study.shared_layer(ReportSettings)
     settings = check_settings(ReportSettings, layer)
-    code = 0
     runs = []
     for arm in study.arms:
         folders = study.run_settings(arm).folders
         store = RunStore(folders.out, folders.run)
         if not store.folder.is_dir():
-            raise store.missing()
+            fix = f"run `harness.py study {study.path}` first"
+            raise UserError(f"arm {arm}: there is no run {store.folder}; {fix}")
         say(f"arm {arm}")
         report = report_on(store, settings, say)
-        code = max(code, report.exit_code)
         instances = tuple(map(hide_fault, report.run.instances))
         runs.append(replace(report.run, name=arm, instances=instances))
     result = compare_arms(study.name, runs)
@@ -134,6 +137,7 @@ def report_study(study: Study, say: Say, show: Say, *, as_json: bool) -> int:
     if as_json:
         text = TypeAdapter(StudyResult).dump_json(result, indent=1).decode()
     show(text)
+    code = int(result.complete < result.instances)
     if not settings.report.page:
         return code
     compared = [Compared(r, a.stats) for r, a in zip(runs, result.arms, strict=True)]

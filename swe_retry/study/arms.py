@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -50,35 +50,23 @@ class ArmLoop:
                 self.say("the budget ended: raise budget.usd and repeat the command")
                 break
         for _ in range(_REPEATS):
-            self._repeat_broken(keys)
+            for name, arm in self.arms.items():
+                broken = _select(arm, keys, is_broken)
+                self._start(name, broken, redo=",".join(_BROKEN))
 
     def _run_part(self, part: Sequence[str]) -> int:
         """Return how many instances all arms worked on; an arm does what all before it did."""
-        for name in self.arms:
-            self._start(name, self._left(name, part))
-            left = self._left(name, part)
+        for name, arm in self.arms.items():
+            self._start(name, _select(arm, part, is_left))
+            left = _select(arm, part, is_left)
             part = [key for key in part if key not in left]
         return len(part)
-
-    def _left(self, name: str, part: Sequence[str]) -> list[str]:
-        """Return what an arm has to begin or to go on with; faults are repeated later."""
-        results = {key: _recorded(self.arms[name], key) for key in part}
-        return [key for key, result in results.items() if is_left(result)]
-
-    def _repeat_broken(self, keys: Sequence[str]) -> None:
-        for name, arm in self.arms.items():
-            broken = []
-            for key in keys:
-                result = _recorded(arm, key)
-                if result and result.status in _BROKEN:
-                    broken.append(key)
-            self._start(name, broken, redo=",".join(_BROKEN))
 
     def _start(self, name: str, keys: Sequence[str], redo: str = "") -> None:
         """Start the run of an arm, which may spend what the others have left of the budget."""
         if not keys:
             return
-        spent = {other: _spent(arm) for other, arm in self.arms.items()}
+        spent = {other: _dollars_of(arm) for other, arm in self.arms.items()}
         total = known_sum(spent.values())
         limit = "no limit" if self.usd is None else in_words(self.usd)
         self.say(f"arm {name}: {some(keys, 4)}; spent {in_words(total)} of {limit}")
@@ -98,6 +86,10 @@ def is_left(result: InstanceResult | None) -> bool:
     return result.status == InstanceStatus.BUDGET and ended_by_budget(result)
 
 
+def is_broken(result: InstanceResult | None) -> bool:
+    return result is not None and result.status in _BROKEN
+
+
 def ended_by_budget(result: InstanceResult) -> bool:
     """Return whether the money of the study ended it; limits of its own are a part of an arm."""
     if result.status in PLAUSIBLE:
@@ -106,14 +98,24 @@ def ended_by_budget(result: InstanceResult) -> bool:
     return any(attempt.error.startswith(limit) for attempt in result.attempts)
 
 
-def _recorded(arm: InstanceBenchmark, key: str) -> InstanceResult | None:
-    """Return what an arm did on an instance, with the errors of its attempts."""
-    if arm.store.prediction(key).exists():
-        return arm.store.read_trajectory(key)
-    return arm.store.result(key)
+def _select(
+    arm: InstanceBenchmark,
+    keys: Sequence[str],
+    holds: Callable[[InstanceResult | None], bool],
+) -> list[str]:
+    """Return the keys for which something holds of what an arm did there."""
+    selected = []
+    for key in keys:
+        result = arm.store.result(key)
+        if arm.store.prediction(key).exists():
+            # Predictions lack the errors of attempts.
+            result = arm.store.read_trajectory(key)
+        if holds(result):
+            selected.append(key)
+    return selected
 
 
-def _spent(arm: InstanceBenchmark) -> Decimal:
+def _dollars_of(arm: InstanceBenchmark) -> Decimal:
     """Return the dollars of an arm; a call of unknown cost counts with its bound."""
     ledger = read_ledger(arm.store.ledger)
     return known_sum(line.cost_at_most for line in ledger.values)

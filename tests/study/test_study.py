@@ -135,6 +135,8 @@ def test_the_commands_of_the_document_are_there() -> None:
 
 
 def test_two_arms_from_the_file_to_the_page(study: StudyRun) -> None:
+    too_early = study.run(script="report.py")
+    assert too_early.stdout.startswith("error: arm large: there is no run ")
     study.write(report={})
     ended = study.run()
     assert ended.returncode == 0, ended.stdout
@@ -186,7 +188,7 @@ def test_a_kill_in_the_middle_of_an_arm_costs_nothing_twice(study: StudyRun) -> 
     started.kill()
     started.wait()
     assert study.predicted("large") != set(IDS)
-    assert study.run().returncode == 0
+    assert study.run().returncode == 1, "nothing is evaluated"
     answered = Counter[str]()
     for arm in ARMS:
         assert study.predicted(arm) == set(IDS)
