@@ -39,7 +39,7 @@ ROOM_TOKENS = {
     "swe_retry/foreign": 9_593,
     "swe_retry/report": 42_829,
     "swe_retry/launch": 3_548,
-    "swe_retry/study": 14_500,
+    "swe_retry/study": 14_100,
     "swe_retry/mining": 8_000,
     "swe_retry/cli": 11_000,
 }

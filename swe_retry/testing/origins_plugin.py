@@ -161,7 +161,8 @@ class Speaker:
                 # pytest keeps the type of the last failure there.
                 if callable(value) and key != "last_type":
                     callables[key] = (value, _code(value))
-                if isinstance(value, type) and value.__module__ == name:
+                # isinstance would ask the value for its class, and a proxy may warn or import then.
+                if issubclass(type(value), type) and value.__module__ == name:
                     for inner, method in list(vars(value).items()):
                         if hasattr(type(method), "__get__"):
                             callables[f"{key}.{inner}"] = (method, _code(method))

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
+import pytest
+
 from swe_retry.testing.origins import shadowing
+from swe_retry.testing.origins_plugin import Speaker
 
 
 def test_new_files_that_imports_would_find_first_are_named() -> None:
@@ -19,3 +25,19 @@ def test_new_files_that_imports_would_find_first_are_named() -> None:
     changes = dict.fromkeys(paths, b"")
     shadows = shadowing(changes, ["os.py"], {"begin": start})
     assert sorted(shadows) == ["json.py", "src/os/__init__.py"]
+
+
+class Shy:
+    """A value that warns when it is asked for its class, as a proxy of a deprecated module does."""
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise DeprecationWarning("do not look")
+
+
+def test_values_are_not_asked_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("shy")
+    vars(module)["value"] = Shy()
+    monkeypatch.setitem(sys.modules, "shy", module)
+    speaker = Speaker("mark", "/tree", ())
+    assert speaker._callables({})["shy"] == {}
