@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatch
-from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -18,6 +17,7 @@ from swe_retry.mining.statement import (
     Posts,
     Statement,
     StatementSource,
+    changed_lines,
     unnamed_names,
     write_statement,
 )
@@ -29,12 +29,12 @@ from swe_retry.repositories.history import (
     utc_time,
 )
 
-_MAX_PATCH = 1 << 20
-_MAX_BLOB = 1 << 20
-_MAX_MESSAGES = 30
+# Of a file, and of a patch.
+_MAX_BYTES = 1 << 20
+_LOG_OF_MESSAGES = ("--no-merges", "--reverse", "--format=%B%x00", "--max-count=30")
 # Of source and tests: the length of a command line is limited.
 _MAX_FILES = 500
-# Dates are what committers say. After so many that are too old, all others are chosen for older.
+# Dates are what committers say. After so many that are too old, all others count as older.
 _MAX_OLDER = 2_000
 _SUBMODULE = "160000"
 # Documents where they are not what the program works on, and what only tools for developers read.
@@ -55,8 +55,8 @@ _DOCUMENT_FOLDERS = frozenset({
 })  # fmt: skip
 _TOOL_FILES = frozenset({"tox.ini", "noxfile.py", "codecov.yml", "appveyor.yml"})
 _VERSION_LINE = re.compile(
-    r"""[-+]\s*(?:(?:pub|export|const|let|var|static|final)\s+)*["']?(?:__version__|version"""
-    r"""|release|version_info)["']?\s*(?::\s*&?\w+\s*)?[:=].{0,80}|[-+]\s*""",
+    r"""\s*(?:(?:pub|export|const|let|var|static|final)\s+)*["']?(?:__version__|version"""
+    r"""|release|version_info)["']?\s*(?::\s*&?\w+\s*)?[:=].{0,80}|\s*""",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"\w+")
@@ -82,6 +82,14 @@ class LeftOut(StrEnum):
     ENCODING = "encoding"
     REPEATED = "repeated"
     TITLE = "title"
+
+
+class LeftOutError(Exception):
+    """A commit gives no row."""
+
+    def __init__(self, reason: LeftOut) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Kind(StrEnum):
@@ -116,7 +124,6 @@ class Fix(NamedTuple):
     Attributes:
         base: the commit that it is a fix of: its parent, or the merge base of what it merges.
         landed: its committer date in UTC.
-        test_files: the paths in ``test_patch``.
         left_out: the paths that are in neither patch.
         unnamed: the names that tests ask for and the statement does not give.
     """
@@ -127,17 +134,8 @@ class Fix(NamedTuple):
     statement: Statement
     patch: str
     test_patch: str
-    test_files: tuple[str, ...]
     left_out: tuple[str, ...]
     unnamed: tuple[str, ...]
-
-
-class _Change(NamedTuple):
-    """The difference that a commit makes: between which commits, and in which files."""
-
-    base: str
-    end: str
-    files: Sequence[FileChange]
 
 
 @dataclass
@@ -158,13 +156,14 @@ class HistoryWalk:
     left_out: Counter[LeftOut] = field(default_factory=Counter)
     _merged: set[str] = field(default_factory=set)
     _reverted: set[str] = field(default_factory=set)
-    _fixes: set[bytes] = field(default_factory=set)
+    _fixes: set[str] = field(default_factory=set)
 
     def fixes(self) -> Iterator[Fix]:
         """Yield the commits that fit the rules."""
         since = self.rules.first_day
         older = 0
-        for facts, changes in self.reader.commits("--diff-merges=first-parent"):
+        options = ("--diff-merges=first-parent", *self._relative)
+        for facts, changes in self.reader.commits(*options):
             landed = utc_time(facts.committed)
             files = list(changes)
             older = older + 1 if landed < since else 0
@@ -173,164 +172,145 @@ class HistoryWalk:
             if not in_period(landed, since, self.rules.until):
                 continue
             self.looked_at += 1
-            fix = self._judge(facts, files, landed)
-            if isinstance(fix, LeftOut):
-                self.left_out[fix] += 1
-            else:
-                yield fix
+            try:
+                yield self._read_fix(facts, files, landed)
+            except LeftOutError as error:
+                self.left_out[error.reason] += 1
 
-    def _judge(
+    @property
+    def _relative(self) -> list[str]:
+        """The option by which git names the files of the project alone, as they are there."""
+        return [f"--relative={self.folder}"] if self.folder else []
+
+    def _read_fix(
         self, facts: CommitFacts, files: Sequence[FileChange], landed: str
-    ) -> Fix | LeftOut:
+    ) -> Fix:
         message = facts.message.decode("utf-8", "replace")
-        problem = self._fault_of_place(facts, message)
-        if problem:
-            return problem
-        problem = self._fault_of_files(files)
-        if problem:
-            return problem
-        change = _Change(facts.parents[0], facts.name, files)
-        messages = [message]
-        if len(facts.parents) == 2:
-            merged = self._read_merge(facts)
-            if isinstance(merged, LeftOut):
-                return merged
-            change = merged
-            problem = self._fault_of_files(change.files)
-            if problem:
-                return problem
-            messages += self._read_messages(facts)
-        fix = self._take(facts.name, landed, messages, change)
-        if len(facts.parents) == 2 and isinstance(fix, Fix):
-            first, second = facts.parents
-            self._merged.update(self.reader.ask("rev-list", second, f"^{first}"))
+        self._check_place(facts, message)
+        self._check_files(files)
+        base, *merged = facts.parents
+        if not merged:
+            return self._make_fix(
+                facts.name, base, facts.name, files, landed, [message]
+            )
+        # What the branch changed, which is not all that came with it.
+        tip = merged[0]
+        bases = self.reader.ask("merge-base", base, tip)
+        if not bases:
+            raise LeftOutError(LeftOut.UNRELATED)
+        files = list(self.reader.changes(bases[0], tip, *self._relative))
+        self._check_files(files)
+        branch = (tip, f"^{base}")
+        log = self.reader.ask("log", *_LOG_OF_MESSAGES, *branch)
+        messages = [message, *filter(str.strip, "\n".join(log).split("\0"))]
+        fix = self._make_fix(facts.name, bases[0], tip, files, landed, messages)
+        self._merged.update(self.reader.ask("rev-list", *branch))
         return fix
 
-    def _fault_of_place(self, facts: CommitFacts, message: str) -> LeftOut | None:
-        """Return why a commit gives no row by its place in the history."""
+    def _check_place(self, facts: CommitFacts, message: str) -> None:
+        """Leave out a commit that gives no row by its place in the history."""
         reverted = _REVERTS.findall(message)
         self._reverted.update(name[:7] for name in reverted)
-        if reverted:
-            return LeftOut.REVERT
-        if facts.name[:7] in self._reverted:
-            return LeftOut.REVERTED
-        if facts.name in self._merged:
-            return LeftOut.PART
-        if not facts.parents:
-            return LeftOut.FIRST
-        if len(facts.parents) > 2:
-            return LeftOut.OCTOPUS
-        return None
+        for reason, is_so in (
+            (LeftOut.REVERT, bool(reverted)),
+            (LeftOut.REVERTED, facts.name[:7] in self._reverted),
+            (LeftOut.PART, facts.name in self._merged),
+            (LeftOut.FIRST, not facts.parents),
+            (LeftOut.OCTOPUS, len(facts.parents) > 2),
+        ):
+            if is_so:
+                raise LeftOutError(reason)
 
-    def _read_merge(self, facts: CommitFacts) -> _Change | LeftOut:
-        """Return what the second parent of a merge changed since the two parted."""
-        first, second = facts.parents
-        bases = self.reader.ask("merge-base", first, second)
-        if not bases:
-            return LeftOut.UNRELATED
-        files = list(self.reader.changes(bases[0], second))
-        return _Change(bases[0], second, files)
-
-    def _read_messages(self, facts: CommitFacts) -> list[str]:
-        first, second = facts.parents
-        limit = f"--max-count={_MAX_MESSAGES}"
-        options = ("--no-merges", "--reverse", "--format=%B%x00", limit)
-        lines = self.reader.ask("log", *options, second, f"^{first}")
-        messages = "\n".join(lines).split("\0")
-        return [message for message in messages if message.strip()]
-
-    def _fault_of_files(self, files: Sequence[FileChange]) -> LeftOut | None:
-        by_kind = self._by_kind(files)
+    def _check_files(self, files: Sequence[FileChange]) -> None:
+        """Leave out a commit that gives no row by its files."""
+        by_kind = _by_kind(files)
         sources = by_kind[Kind.SOURCE]
+        chosen = [*sources, *by_kind[Kind.TEST]]
         before = [change for change in sources if change.status != "A"]
         after = [change for change in sources if change.status != "D"]
-        chosen = [*sources, *by_kind[Kind.TEST]]
-        if not sources:
-            return LeftOut.NO_SOURCE
-        if not by_kind[Kind.TEST]:
-            return LeftOut.NO_TESTS
-        is_large = max(len(before), len(after)) > self.rules.max_files
-        if is_large or len(chosen) > _MAX_FILES:
-            return LeftOut.FILES
-        if not all(self._is_chosen(self._path_of(change)) for change in sources):
-            return LeftOut.PATH
-        if not all(map(_has_plain_path, chosen)):
-            return LeftOut.PATH
-        if any(_SUBMODULE in (change.old_mode, change.new_mode) for change in chosen):
-            return LeftOut.SUBMODULE
-        return None
+        largest = max(len(before), len(after))
+        for reason, is_so in (
+            (LeftOut.NO_SOURCE, not sources),
+            (LeftOut.NO_TESTS, not by_kind[Kind.TEST]),
+            (LeftOut.FILES, largest > self.rules.max_files or len(chosen) > _MAX_FILES),
+            (LeftOut.PATH, not all(map(_has_plain_path, chosen))),
+            (LeftOut.PATH, not all(map(self._is_asked_for, sources))),
+            (LeftOut.SUBMODULE, any(map(_is_submodule, chosen))),
+        ):
+            if is_so:
+                raise LeftOutError(reason)
 
-    def _by_kind(self, files: Iterable[FileChange]) -> dict[Kind, list[FileChange]]:
-        by_kind: dict[Kind, list[FileChange]] = {kind: [] for kind in Kind}
-        for change in files:
-            path = self._path_of(change)
-            kind = kind_of(path) if path else Kind.OTHER
-            by_kind[kind].append(change)
-        return by_kind
-
-    def _path_of(self, change: FileChange) -> str:
-        """Return the path of a file in the project's folder; empty for one outside."""
-        path = change.path.decode("utf-8", "backslashreplace")
-        if not self.folder:
-            return path
-        if not path.startswith(f"{self.folder}/"):
-            return ""
-        return path.removeprefix(f"{self.folder}/")
-
-    def _is_chosen(self, path: str) -> bool:
+    def _is_asked_for(self, change: FileChange) -> bool:
+        path = change.path.decode("utf-8", "replace")
         for pattern in self.rules.paths:
             if fnmatch(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/"):
                 return True
         return not self.rules.paths
 
-    def _take(
-        self, commit: str, landed: str, messages: Sequence[str], change: _Change
-    ) -> Fix | LeftOut:
-        """Return the fix with its patches and its statement."""
-        by_kind = self._by_kind(change.files)
+    def _make_fix(
+        self,
+        commit: str,
+        base: str,
+        end: str,
+        files: Sequence[FileChange],
+        landed: str,
+        messages: Sequence[str],
+    ) -> Fix:
+        by_kind = _by_kind(files)
         chosen = [*by_kind[Kind.SOURCE], *by_kind[Kind.TEST]]
-        before = self.reader.objects([file.old for file in chosen], _MAX_BLOB)
-        after = self.reader.objects([file.new for file in chosen], _MAX_BLOB)
-        if any(blob.size > _MAX_BLOB for blob in [*before, *after]):
-            return LeftOut.SIZE
-        patches = {}
-        for kind in (Kind.SOURCE, Kind.TEST):
-            paths = [file.path.decode() for file in by_kind[kind]]
-            data = self.reader.patch(change.base, change.end, paths, self.folder)
-            if len(data) > _MAX_PATCH:
-                return LeftOut.SIZE
-            try:
-                patches[kind] = data.decode()
-            except UnicodeDecodeError:
-                return LeftOut.ENCODING
-        patch, bumps = _without_version_bumps(patches[Kind.SOURCE])
-        test_patch = patches[Kind.TEST]
+        before = self.reader.objects([change.old for change in chosen], _MAX_BYTES)
+        after = self.reader.objects([change.new for change in chosen], _MAX_BYTES)
+        if any(blob.size > _MAX_BYTES for blob in [*before, *after]):
+            raise LeftOutError(LeftOut.SIZE)
+        patch, version_bumps = _without_version_bumps(
+            self._read_patch(base, end, by_kind[Kind.SOURCE])
+        )
+        test_patch = self._read_patch(base, end, by_kind[Kind.TEST])
         if not patch:
-            return LeftOut.NO_SOURCE
+            raise LeftOutError(LeftOut.NO_SOURCE)
         if not _says_something_new(test_patch):
-            return LeftOut.NOTHING_NEW
-        digest = _digest_of_fix(patch)
-        if digest in self._fixes:
-            return LeftOut.REPEATED
+            raise LeftOutError(LeftOut.NOTHING_NEW)
+        # On all branches the same fix changes the same lines.
+        lines = "\n".join(changed_lines(patch, "+-"))
+        if lines in self._fixes:
+            raise LeftOutError(LeftOut.REPEATED)
         statement = write_statement(messages, self.posts, patch, test_patch, commit)
         says_nothing = statement.source is StatementSource.TITLE
         if not statement.text or (says_nothing and not self.rules.titles):
-            return LeftOut.TITLE
-        self._fixes.add(digest)
+            raise LeftOutError(LeftOut.TITLE)
+        self._fixes.add(lines)
         texts = [(blob.data or b"").decode("utf-8", "replace") for blob in before]
-        unnamed = unnamed_names(statement.text, patch, test_patch, texts)
-        others = map(self._path_of, by_kind[Kind.OTHER])
+        others = [
+            change.path.decode("utf-8", "replace") for change in by_kind[Kind.OTHER]
+        ]
         return Fix(
             commit=commit,
-            base=change.base,
+            base=base,
             landed=landed,
             statement=statement,
             patch=patch,
             test_patch=test_patch,
-            test_files=tuple(map(self._path_of, by_kind[Kind.TEST])),
-            left_out=(*bumps, *filter(None, others)),
-            unnamed=tuple(unnamed),
+            left_out=(*version_bumps, *others),
+            unnamed=tuple(unnamed_names(statement.text, patch, test_patch, texts)),
         )
+
+    def _read_patch(self, base: str, end: str, files: Iterable[FileChange]) -> str:
+        paths = [change.path.decode() for change in files]
+        data = self.reader.patch(base, end, paths, self.folder)
+        if len(data) > _MAX_BYTES:
+            raise LeftOutError(LeftOut.SIZE)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise LeftOutError(LeftOut.ENCODING) from error
+
+
+def _by_kind(files: Iterable[FileChange]) -> dict[Kind, list[FileChange]]:
+    by_kind: dict[Kind, list[FileChange]] = {kind: [] for kind in Kind}
+    for change in files:
+        path = change.path.decode("utf-8", "backslashreplace")
+        by_kind[kind_of(path)].append(change)
+    return by_kind
 
 
 def _has_plain_path(change: FileChange) -> bool:
@@ -340,17 +320,17 @@ def _has_plain_path(change: FileChange) -> bool:
         return False
 
 
+def _is_submodule(change: FileChange) -> bool:
+    return _SUBMODULE in (change.old_mode, change.new_mode)
+
+
 def _without_version_bumps(patch: str) -> tuple[str, list[str]]:
     """Return a patch without the files of which it changes a version alone, and their paths."""
     remaining = b""
     bumps = []
     for part in split_patch(patch):
-        lines = part.data.decode("utf-8", "replace").split("\n@@")[1:]
-        changed = []
-        for line in "\n".join(lines).split("\n"):
-            if line.startswith(("+", "-")):
-                changed.append(line)
-        if changed and all(map(_VERSION_LINE.fullmatch, changed)):
+        lines = list(changed_lines(part.data.decode(), "+-"))
+        if lines and all(map(_VERSION_LINE.fullmatch, lines)):
             bumps.append(part.path)
         else:
             remaining += part.data
@@ -359,17 +339,6 @@ def _without_version_bumps(patch: str) -> tuple[str, list[str]]:
 
 def _says_something_new(test_patch: str) -> bool:
     """Return whether a patch adds a word: tests that are only written differently test no fix."""
-    counts: dict[str, Counter[str]] = {"+": Counter(), "-": Counter()}
-    for line in test_patch.split("\n"):
-        if line[:1] in counts and not line.startswith(("+++ ", "--- ")):
-            counts[line[0]].update(_WORD.findall(line))
-    return bool(counts["+"] - counts["-"])
-
-
-def _digest_of_fix(patch: str) -> bytes:
-    """Return what the same fix has in common on all branches: the lines that it changes."""
-    lines = []
-    for line in patch.split("\n"):
-        if line.startswith(("+", "-")):
-            lines.append(line)
-    return sha256("\n".join(lines).encode()).digest()
+    added = _WORD.findall("\n".join(changed_lines(test_patch, "+")))
+    removed = _WORD.findall("\n".join(changed_lines(test_patch, "-")))
+    return bool(Counter(added) - Counter(removed))

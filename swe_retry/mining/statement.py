@@ -202,7 +202,7 @@ def _remove_leaks(text: str, patch: str, test_patch: str) -> tuple[str, dict[str
         text, count = pattern.subn(_GAP, text)
         removed[kind] += count
     text, removed["tests"] = remove_names(text, _added_tests(test_patch))
-    text, removed["code"] = _remove_code(text, added_lines(patch + test_patch))
+    text, removed["code"] = _remove_code(text, changed_lines(patch + test_patch, "+"))
     return _clean(text), removed
 
 
@@ -243,29 +243,31 @@ def _remove_code(text: str, added: Iterable[str]) -> tuple[str, int]:
     return "\n".join(lines), removed
 
 
-def added_lines(patch: str) -> Iterator[str]:
-    """Yield the lines that a patch adds, without their sign."""
+def changed_lines(patch: str, signs: str) -> Iterator[str]:
+    """Yield the lines of a patch with one of some signs, without it."""
     for line in patch.split("\n"):
-        if line.startswith("+") and not line.startswith("+++ "):
+        if line and line[0] in signs and not line.startswith(("+++ ", "--- ")):
             yield line[1:]
 
 
 def _added_tests(test_patch: str) -> set[str]:
     """Return the names of tests that a patch adds, in the languages that ``_TEST_NAME`` knows."""
-    names: set[str] = set()
     # A test that is only changed stands on the other side too.
-    for sign, collect in (("+", names.add), ("-", names.discard)):
-        for line in test_patch.split("\n"):
-            if not line.startswith(sign):
-                continue
-            for match in _TEST_NAME.finditer(line):
-                collect(match[1] or match[3])
+    added, removed = (_test_names(test_patch, sign) for sign in "+-")
+    return added - removed
+
+
+def _test_names(test_patch: str, sign: str) -> set[str]:
+    names = set()
+    for line in changed_lines(test_patch, sign):
+        for match in _TEST_NAME.finditer(line):
+            names.add(match[1] or match[3])
     return names
 
 
 def names_in(tests: Iterable[str], test_patch: str) -> set[str]:
     """Return those parts of names of tests that a patch adds, in any language."""
-    added = "\n".join(added_lines(test_patch))
+    added = "\n".join(changed_lines(test_patch, "+"))
     before = re.sub(r"(?m)^\+.*", "", test_patch)
     names: set[str] = set()
     for test in tests:
@@ -296,8 +298,8 @@ def unnamed_names(
     ``before`` are the texts of the changed files at the base commit. A solution cannot know such
     names, so that its tests may fail whatever it does.
     """
-    defined = _names(_DEFINED, added_lines(patch))
-    used = _names(_USED, added_lines(test_patch))
+    defined = _names(_DEFINED, changed_lines(patch, "+"))
+    used = _names(_USED, changed_lines(test_patch, "+"))
     old_names: set[str] = set()
     for text in [statement, *before]:
         old_names.update(_WORD.findall(text))

@@ -224,10 +224,10 @@ class HistoryReader:
         for commit, events in groupby(self._events(options), itemgetter(0)):
             yield commit, (change for _, change in events if change)
 
-    def changes(self, base: str, commit: str) -> Iterator[FileChange]:
+    def changes(self, base: str, commit: str, *options: str) -> Iterator[FileChange]:
         """Yield the files that differ between two commits."""
         argv = ("diff-tree", "-r", "--raw", "-z", "--no-abbrev", "--no-renames")
-        fields = self._output((*argv, base, commit))
+        fields = self._output((*argv, *options, base, commit))
         for field in fields:
             yield _change_of(field, next(fields, b""))
 
@@ -255,14 +255,15 @@ class HistoryReader:
         return result.stdout.decode("utf-8", "replace").splitlines()
 
     def patch(self, base: str, commit: str, paths: Iterable[str], folder: str) -> bytes:
-        """Return the differences of some files; those in a ``folder`` by their names there.
+        """Return the differences of some files, which are named as in ``folder`` if there is one.
 
         Raises:
             UserError: an object is missing.
         """
         argv = [*_PATCH.split(), base, commit, "--", *paths]
         if folder:
-            argv.insert(1, f"--relative={folder}")
+            names = [f"{folder}/{path}" for path in paths]
+            argv = [*_PATCH.split(), f"--relative={folder}", base, commit, "--", *names]
         environment = {**self._environment, "GIT_LITERAL_PATHSPECS": "1"}
         result = git_result(*argv, cwd=self.folder, env=environment)
         if result.returncode:

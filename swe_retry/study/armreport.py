@@ -48,6 +48,7 @@ class ArmResult:
     """An arm on its instances with an outcome.
 
     Attributes:
+        config: tries and temperatures, as its run records them.
         solved: with a corrected Wilson's interval; the plain one of a share of 0.3 holds the truth
             in 91 % for 15 instances.
         unknown: the number of instances that broke, that the budget ended, or without a verdict.
@@ -59,8 +60,7 @@ class ArmResult:
 
     name: str
     models: Sequence[str]
-    tries: int
-    temperatures: Sequence[float]
+    config: JsonObject
     solved: Share
     unknown: int
     not_run: int
@@ -201,22 +201,16 @@ def _arm_result(run: RunData) -> ArmResult:
     evaluated = with_outcomes(run)
     instances = evaluated.instances
     started = len(run.instances) + len(run.unfinished)
-    interval = None
-    if evaluated.cost is not None:
-        costs = [float(cost or 0) for cost in evaluated.costs]
-        outcomes = [float(instance.resolved or 0) for instance in instances]
-        interval = bootstrap_interval(costs, outcomes)
-    config = run.described.config
+    outcomes = [instance.resolved or False for instance in instances]
     return ArmResult(
         name=run.name,
         models=run.models,
-        tries=config.get("tries", 0),
-        temperatures=config.get("temperatures", ()),
+        config=run.described.config,
         solved=Share.compute(evaluated.resolved_count, len(instances), correction=0.5),
         unknown=started - len(instances),
         not_run=len(run.selected) - started,
         stats=collect(evaluated, split_of("", "", 0)),
-        per_solved=interval,
+        per_solved=bootstrap_interval(evaluated.costs, outcomes),
         spent=run.cost,
     )
 

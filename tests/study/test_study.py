@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 
 from swe_retry.cli import harness, report
 from swe_retry.record.store import RunStore
+from swe_retry.report.statistics.methods import Share
 from swe_retry.runner.calls.journal import AnsweredEntry, AskedEntry, Journal
 from tests.support import TOP, text_between, wait_until
 from tests.support.commands import Preloaded
@@ -142,10 +144,12 @@ def test_two_arms_from_the_file_to_the_page(study: StudyRun) -> None:
     for name in IDS:
         expected += [f"arm large: {name}", f"arm {CASCADE}: {name}"]
     assert steps == [*expected, "arm large", f"arm {CASCADE}"]
-    table = ended.stdout[ended.stdout.index("# Study s\n") :]
+    table = text_between(ended.stdout, "# Study s\n", "\npage  ")
+    study.write()
     again = study.run(script="report.py")
     assert again.returncode == 0
-    assert again.stdout.endswith(table)
+    assert table in again.stdout
+    assert "| points, B less A | " in table
     assert "\nNo winner: " in table
     assert "| gpt-4o-mini@diff, " not in table
     assert f"| {CASCADE} | gpt-4o-mini, gpt-4o; 1 try at 0.0 | " in table
@@ -154,16 +158,28 @@ def test_two_arms_from_the_file_to_the_page(study: StudyRun) -> None:
     assert "<h1>Study s</h1>" in html
     assert f'href="../../predictions/s--large/report/report.html#{BANK}"' in html
     calls = len(study.provider.requests)
-    study.write()
     result = study.result()
     assert len(study.provider.requests) == calls, "nothing is left to do"
     assert [arm["unknown"] + arm["not_run"] for arm in result["arms"]] == [0, 0]
     assert result["complete"] == 3
+    large = result["arms"][0]["solved"]
+    assert large == asdict(Share.compute(large["count"], 3, correction=0.5))
     assert result["policy"]["cross_validated"]["low"] <= 1
+    study.write(models={"tries": 2, "max_output_tokens": 100, "temperatures": [0]})
+    refused = study.run()
+    assert refused.returncode == 2
+    line = "s.yaml: arm large: run s--large was started with different settings: models.tries"
+    assert line in refused.stdout
 
 
 def test_a_kill_in_the_middle_of_an_arm_costs_nothing_twice(study: StudyRun) -> None:
+    study.write(evaluation={"evaluator": "none"})
     argv = ["study", str(study.folder / "s.yaml")]
+    started = study.preloaded.start(*argv)
+    wait_until(lambda: study.provider.requests)
+    started.send_signal(signal.SIGINT)
+    assert started.wait() == 130
+    assert not (study.folder / "comparisons").exists()
     started = study.preloaded.start(*argv)
     # The second arm is the only one that asks the small model.
     wait_until(lambda: study.models_asked().count("gpt-4o-mini") == 2)

@@ -22,8 +22,10 @@ _NETWORK = re.compile(
     re.IGNORECASE,
 )
 _PIP_SECONDS = 60.0
-# They limit uv, pip from 26.0 on, and npm to packages that were uploaded before a date.
-_DATES = ("UV_EXCLUDE_NEWER", "PIP_UPLOADED_PRIOR_TO", "npm_config_before")
+# They limit uv, and pip from 26.0 on, to packages that were uploaded before a date.
+_DATES = ("UV_EXCLUDE_NEWER", "PIP_UPLOADED_PRIOR_TO")
+# pip, which is of today, installs in place by a hook that setuptools has since August 2022.
+_EARLIEST = "2022-10-01T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class SetupSandbox:
         network |= _network_variables(os.environ)
         limits = {}
         if era:
-            limits = {**dict.fromkeys(_DATES, era), "PIP_CONFIG_FILE": os.devnull}
+            limits = dict.fromkeys(_DATES, max(era, _EARLIEST))
+            limits |= {"npm_config_before": era, "PIP_CONFIG_FILE": os.devnull}
             network = _without_files(network)
         return cls(
             tree=tree,

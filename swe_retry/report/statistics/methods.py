@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import NormalDist, fmean
+from typing import Any
 
 CONFIDENCE = 0.95
 RESAMPLES = 10_000
@@ -289,9 +290,11 @@ class ShareRange:
 
 
 def bootstrap_interval(
-    parts: Sequence[float], totals: Sequence[float] = ()
+    parts: Sequence[Any], totals: Sequence[float] = ()
 ) -> Interval | None:
-    """Return the 95 % interval of a mean, or of a ratio of two sums; None below four values.
+    """Return the 95 % interval of a mean, or of a ratio of two sums.
+
+    It is None below four values, and if one is None.
 
     Values are drawn with replacement, three fewer than there are: this widens the interval of
     percentiles as Student's t widens one of the normal distribution. Without it, one of 20 values
@@ -305,7 +308,7 @@ def bootstrap_interval(
     import numpy as np
 
     count = len(parts)
-    if count <= _FEWER:
+    if count <= _FEWER or None in parts:
         return None
     above = np.asarray(parts, dtype=float)
     below = np.asarray(totals or [1.0] * count)
