@@ -279,6 +279,7 @@ def test_a_damaged_record_is_named(calc: History, mine: Mine) -> None:
         assert mine.out().read_bytes() == rows
 
 
+@pytest.mark.long
 def test_two_mines_of_one_file_are_refused(calc: History, mine: Mine) -> None:
     add_fixes(calc, 1)
     first = mine.begin(calc.root, *UNITTEST)
@@ -292,6 +293,7 @@ def test_two_mines_of_one_file_are_refused(calc: History, mine: Mine) -> None:
     assert len(mine.rows()) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_stopped_command_goes_on(
     number: signal.Signals, calc: History, mine: Mine
@@ -314,6 +316,7 @@ def test_a_stopped_command_goes_on(
     assert mine.out().read_bytes() == mine.out("whole").read_bytes()
 
 
+@pytest.mark.long
 def test_no_row_is_lost_by_a_command_that_is_stopped(calc: History, mine: Mine) -> None:
     assert mine.start(calc.root, *UNITTEST).returncode == 0
     rows = mine.out().read_bytes()
@@ -325,6 +328,7 @@ def test_no_row_is_lost_by_a_command_that_is_stopped(calc: History, mine: Mine) 
     assert mine.out().read_bytes().endswith(rows)
 
 
+@pytest.mark.long
 def test_a_set_up_that_failed_is_tried_again(calc: History, mine: Mine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -350,6 +354,7 @@ def test_a_hundred_megabytes_of_issues(
     assert "issue: Big" in printed.stdout
 
 
+@pytest.mark.long
 def test_half_a_character_in_an_issue_is_no_fault(
     tmp_path: Path, calc: History, mine: Mine
 ) -> None:

@@ -15,7 +15,7 @@ from tests.support import write_files
 from tests.support.commands import Preloaded, Started
 
 Files = Mapping[str, str | bytes | None]
-# Files are added to the last commits of a month, which no default of a command leaves out.
+# After SINCE, whatever the day on which the tests run.
 START = datetime(2026, 3, 1, tzinfo=UTC)
 SINCE = ("--since", "2026-01")
 
