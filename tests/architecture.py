@@ -26,7 +26,7 @@ ROOM_TOKENS = {
     "swe_retry/core": 11_561,
     "swe_retry/llm": 24_679,
     "swe_retry/agent": 75_332,
-    "swe_retry/environments": 31_495,
+    "swe_retry/environments": 31_600,
     "swe_retry/record": 12_822,
     "swe_retry/runner": 35_709,
     "swe_retry/repositories": 7_800,
@@ -61,7 +61,14 @@ ABOVE_ALL = ("swe_retry/demo", "benchmarks", "tests", "exercises/tests")
 MAX_MODULES = 20
 MAX_TOKENS = 4_000
 # Files of others, which several modules may name.
-FOREIGN = {"metadata.yaml", "setup.cfg", "pyproject.toml", "preds.json", "result.json"}
+FOREIGN = {
+    "metadata.yaml",
+    "setup.cfg",
+    "pyproject.toml",
+    "package.json",
+    "preds.json",
+    "result.json",
+}
 NO_SOURCES = ("swe_retry/demo/repositories", "tests/data", "exercises/tests/data")
 FILE_NAME = re.compile(r"[A-Za-z_][\w-]*\.(jsonl?|ya?ml|log|diff)")
 PATH = re.compile(

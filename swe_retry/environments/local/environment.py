@@ -75,8 +75,6 @@ class LocalEnvironment:
         # Not for longer: sessions that wait for each other could wait for ever.
         with waited_for(FileLock(f"{folder / project.key}.lock"), self.check):
             built = venvs.build(project, spec)
-            # Each command gets a copy of the template there, in a sandbox in memory.
-            shutil.rmtree(built.testbed, ignore_errors=True)
         prelude: tuple[str, ...] = ()
         if spec.server and shut_in:
             # An interpreter that imports nothing of the project's tree.

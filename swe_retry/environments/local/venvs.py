@@ -33,6 +33,7 @@ from swe_retry.environments.local.packages import (
 )
 from swe_retry.environments.local.seals import is_unchanged, seal
 from swe_retry.environments.local.setup import SetupSandbox
+from swe_retry.environments.local.sharing import left_by_setup, setup_state
 from swe_retry.environments.local.toolchains import (
     find_python,
     no_python,
@@ -52,6 +53,10 @@ _CONFIG_SETTINGS = (3, 7)
 _SETUPTOOLS = "setuptools<69"
 # Sorts last, so that the project's own packages come first.
 _BASE_LINK = "zz_base_packages.pth"
+
+
+_Base = tuple[Path, Path, str]
+"""The environment of a project's dependencies, its interpreter and the era of its packages."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +121,37 @@ class Venvs:
             BrokenEnvironmentError: a step failed; the message names it and the cause.
             InfrastructureError: the package index was not reached.
         """
-        shared, interpreter, era = self._find_shared(project, spec)
-        folder = self.root / "instances" / project.key
+        base = self._find_shared(project, spec)
+        alone = self.root / "instances" / project.key
+        if spec.install or not spec.setup:
+            return self._set_up(alone, project, spec, base)
+        state = setup_state(project.root, spec.setup)
+        name = spec_key(spec, [*spec.setup, base[0].name, project.version, state])
+        folder = self.root / "setups" / name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with waited_for(FileLock(f"{folder}.lock"), self.check):
+            # The tree of any commit with this state will do.
+            built = self._set_up(folder, replace(project, revision=""), spec, base)
+        if not _left_file(built).is_file():
+            return self._set_up(alone, project, spec, base)
+        return self._use(built, alone, project)
+
+    def _use(self, built: Built, folder: Path, project: Project) -> Built:
+        """Return a set-up with the files of ``project``, and with what it left in its tree."""
+        own = replace(built, template=folder / "template")
+        key = f"{_LAYOUT} {built.testbed} {project.revision}"
+        if not is_unchanged(folder / _MARKER, key, [own.template]):
+            shutil.rmtree(folder, ignore_errors=True)
+            _copy(project.root, own.template)
+            for path in _left_file(built).read_text("utf-8").splitlines():
+                _copy(built.template / path, own.template / path)
+            seal(folder / _MARKER, key, [own.template])
+        return own
+
+    def _set_up(
+        self, folder: Path, project: Project, spec: VenvSpec, base: _Base
+    ) -> Built:
+        shared, interpreter, era = base
         tools = toolchains((*spec.setup, spec.test_command)) if not spec.install else ()
         built = Built(
             python=folder / "venv" / "bin" / "python",
@@ -139,18 +173,23 @@ class Venvs:
         if not is_unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            steps = self._steps(project.key, project)
+            steps = self._steps(folder.name, project)
             # Not the environment's own Python, which code of the project could replace.
             installer = Installer(steps, interpreter, era, folder / "packages")
             _make_project(installer, built, spec, project.root, shared, interpreter)
+            left = left_by_setup(project.root, built.template, folder / "venv")
+            if left is not None:
+                _left_file(built).write_text("\n".join(left), "utf-8")
             seal(marker, key, parts)
+        # Each command gets a copy of the template there, in a sandbox in memory.
+        shutil.rmtree(built.testbed, ignore_errors=True)
         return built
 
     def dependencies(self, project: Project, spec: VenvSpec) -> Path:
         """Return the interpreter of the environment with the dependencies of ``project`` alone."""
         return self._find_shared(project, spec)[0] / "bin" / "python"
 
-    def _find_shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
+    def _find_shared(self, project: Project, spec: VenvSpec) -> _Base:
         """Return the shared environment, its interpreter and the era of its packages."""
         try:
             return self._make_shared(project, spec)
@@ -162,7 +201,7 @@ class Venvs:
             )
             return self._make_shared(project, replace(spec, packages=()))
 
-    def _make_shared(self, project: Project, spec: VenvSpec) -> tuple[Path, Path, str]:
+    def _make_shared(self, project: Project, spec: VenvSpec) -> _Base:
         interpreter = find_python(spec.python)
         if not interpreter:
             raise BrokenEnvironmentError(no_python(spec.python))
@@ -272,9 +311,7 @@ def _make_project(
     steps.run("make a virtual environment", make)
     site = site_packages(venv)
     base_site = site_packages(shared)
-    shutil.copytree(
-        root, built.testbed, symlinks=True, ignore=shutil.ignore_patterns(".git")
-    )
+    _copy(root, built.testbed)
     needs = installer.folder / "needs"
     needs.mkdir(parents=True)
     sandbox = SetupSandbox.make(
@@ -298,6 +335,19 @@ def _make_project(
     installed = rb"/[^\s'\"]*/" + re.escape(shared.name.encode()) + rb"/bin/python"
     _copy_programs(shared / "bin", installed, built.python)
     shutil.copytree(built.testbed, built.template, symlinks=True)
+
+
+def _left_file(built: Built) -> Path:
+    """Return the file with the names of what a shared set-up left; missing for another one."""
+    return built.testbed.parent / "packages" / "left.txt"
+
+
+def _copy(path: Path, target: Path) -> None:
+    if path.is_file():
+        shutil.copy2(path, target)
+    else:
+        ignore = shutil.ignore_patterns(".git")
+        shutil.copytree(path, target, symlinks=True, ignore=ignore)
 
 
 def site_packages(venv: Path) -> Path:
