@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatch
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from swe_retry.instances.selection import in_period
@@ -37,23 +36,15 @@ _MAX_FILES = 500
 # Dates are what committers say. After so many that are too old, all others count as older.
 _MAX_OLDER = 2_000
 _SUBMODULE = "160000"
-# Documents where they are not what the program works on, and what only tools for developers read.
-_DOCUMENT = re.compile(
-    r"\.(md|markdown|rst|adoc|asciidoc|rdoc|textile|pod)$", re.IGNORECASE
+# What only tools for developers read, then documents where the program does not work on them.
+_OTHER = re.compile(
+    r"(?s)(.*/)?(\..*|tox\.ini|noxfile\.py|codecov\.yml|appveyor\.yml)"
+    r"|(?i:docs?|documentation|changelogs?|changelog\.d|changes|news|newsfragments|whatsnew)/.*"
+    r"|(.*/)?(?i:(changes?|change_?log|history|news|releases?|authors|contributors|contributing"
+    r"|copying|licen[cs]e|notice|readme|todo)(\.(txt|in))?)"
+    r"|(?!(.*/)?(data|resources|assets|templates|snapshots|fixtures)/)"
+    r".*\.(?i:md|markdown|rst|adoc|asciidoc|rdoc|textile|pod)"
 )
-_DOCUMENT_NAME = re.compile(
-    r"(changes?|change_?log|history|news|releases?|authors|contributors|contributing|copying"
-    r"|licen[cs]e|notice|readme|todo)(\.(txt|in))?",
-    re.IGNORECASE,
-)
-_DATA_FOLDERS = frozenset(
-    {"data", "resources", "assets", "templates", "snapshots", "fixtures"}
-)
-_DOCUMENT_FOLDERS = frozenset({
-    "doc", "docs", "documentation", "changelog", "changelogs", "changelog.d", "changes", "news",
-    "newsfragments", "whatsnew",
-})  # fmt: skip
-_TOOL_FILES = frozenset({"tox.ini", "noxfile.py", "codecov.yml", "appveyor.yml"})
 _VERSION_LINE = re.compile(
     r"""\s*(?:(?:pub|export|const|let|var|static|final)\s+)*["']?(?:__version__|version"""
     r"""|release|version_info)["']?\s*(?::\s*&?\w+\s*)?[:=].{0,80}|\s*""",
@@ -100,20 +91,14 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+FilesByKind = dict[Kind, list[FileChange]]
+
+
 def kind_of(path: str) -> Kind:
     """Return whether a file is source, a test, or neither: documents and tools' settings."""
-    pure = PurePosixPath(path)
-    if is_test_path(path) or pure.name in TEST_CONFIGURATION:
+    if is_test_path(path) or path.rpartition("/")[2] in TEST_CONFIGURATION:
         return Kind.TEST
-    folders = pure.parts[:-1]
-    if any(part.startswith(".") for part in pure.parts) or pure.name in _TOOL_FILES:
-        return Kind.OTHER
-    if folders and folders[0].lower() in _DOCUMENT_FOLDERS:
-        return Kind.OTHER
-    if _DOCUMENT_NAME.fullmatch(pure.name):
-        return Kind.OTHER
-    is_data = not _DATA_FOLDERS.isdisjoint(folders)
-    if _DOCUMENT.search(pure.name) and not is_data:
+    if _OTHER.fullmatch(path):
         return Kind.OTHER
     return Kind.SOURCE
 
@@ -173,7 +158,7 @@ class HistoryWalk:
                 continue
             self.looked_at += 1
             try:
-                yield self._read_fix(facts, files, landed)
+                yield self._read_fix(facts, files)
             except LeftOutError as error:
                 self.left_out[error.reason] += 1
 
@@ -182,28 +167,23 @@ class HistoryWalk:
         """The option by which git names the files of the project alone, as they are there."""
         return [f"--relative={self.folder}"] if self.folder else []
 
-    def _read_fix(
-        self, facts: CommitFacts, files: Sequence[FileChange], landed: str
-    ) -> Fix:
+    def _read_fix(self, facts: CommitFacts, files: Iterable[FileChange]) -> Fix:
         message = facts.message.decode("utf-8", "replace")
         self._check_place(facts, message)
-        self._check_files(files)
+        by_kind = self._divide(files)
         base, *merged = facts.parents
         if not merged:
-            return self._make_fix(
-                facts.name, base, facts.name, files, landed, [message]
-            )
+            return self._make_fix(facts, base, facts.name, by_kind, [message])
         # What the branch changed, which is not all that came with it.
         tip = merged[0]
         bases = self.reader.ask("merge-base", base, tip)
         if not bases:
             raise LeftOutError(LeftOut.UNRELATED)
-        files = list(self.reader.changes(bases[0], tip, *self._relative))
-        self._check_files(files)
+        by_kind = self._divide(self.reader.changes(bases[0], tip, *self._relative))
         branch = (tip, f"^{base}")
         log = self.reader.ask("log", *_LOG_OF_MESSAGES, *branch)
         messages = [message, *filter(str.strip, "\n".join(log).split("\0"))]
-        fix = self._make_fix(facts.name, bases[0], tip, files, landed, messages)
+        fix = self._make_fix(facts, bases[0], tip, by_kind, messages)
         self._merged.update(self.reader.ask("rev-list", *branch))
         return fix
 
@@ -221,9 +201,11 @@ class HistoryWalk:
             if is_so:
                 raise LeftOutError(reason)
 
-    def _check_files(self, files: Sequence[FileChange]) -> None:
-        """Leave out a commit that gives no row by its files."""
-        by_kind = _by_kind(files)
+    def _divide(self, files: Iterable[FileChange]) -> FilesByKind:
+        """Return the files by kind; leave out a commit that gives no row by them."""
+        by_kind: FilesByKind = {kind: [] for kind in Kind}
+        for change in files:
+            by_kind[kind_of(change.name)].append(change)
         sources = by_kind[Kind.SOURCE]
         chosen = [*sources, *by_kind[Kind.TEST]]
         before = [change for change in sources if change.status != "A"]
@@ -239,24 +221,23 @@ class HistoryWalk:
         ):
             if is_so:
                 raise LeftOutError(reason)
+        return by_kind
 
     def _is_asked_for(self, change: FileChange) -> bool:
-        path = change.path.decode("utf-8", "replace")
         for pattern in self.rules.paths:
-            if fnmatch(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/"):
+            folder = f"{pattern.rstrip('/')}/"
+            if fnmatch(change.name, pattern) or change.name.startswith(folder):
                 return True
         return not self.rules.paths
 
     def _make_fix(
         self,
-        commit: str,
+        facts: CommitFacts,
         base: str,
         end: str,
-        files: Sequence[FileChange],
-        landed: str,
+        by_kind: FilesByKind,
         messages: Sequence[str],
     ) -> Fix:
-        by_kind = _by_kind(files)
         chosen = [*by_kind[Kind.SOURCE], *by_kind[Kind.TEST]]
         before = self.reader.objects([change.old for change in chosen], _MAX_BYTES)
         after = self.reader.objects([change.new for change in chosen], _MAX_BYTES)
@@ -274,19 +255,17 @@ class HistoryWalk:
         lines = "\n".join(changed_lines(patch, "+-"))
         if lines in self._fixes:
             raise LeftOutError(LeftOut.REPEATED)
-        statement = write_statement(messages, self.posts, patch, test_patch, commit)
+        statement = write_statement(messages, self.posts, patch, test_patch, facts.name)
         says_nothing = statement.source is StatementSource.TITLE
         if not statement.text or (says_nothing and not self.rules.titles):
             raise LeftOutError(LeftOut.TITLE)
         self._fixes.add(lines)
         texts = [(blob.data or b"").decode("utf-8", "replace") for blob in before]
-        others = [
-            change.path.decode("utf-8", "replace") for change in by_kind[Kind.OTHER]
-        ]
+        others = [change.name for change in by_kind[Kind.OTHER]]
         return Fix(
-            commit=commit,
+            commit=facts.name,
             base=base,
-            landed=landed,
+            landed=utc_time(facts.committed),
             statement=statement,
             patch=patch,
             test_patch=test_patch,
@@ -295,7 +274,7 @@ class HistoryWalk:
         )
 
     def _read_patch(self, base: str, end: str, files: Iterable[FileChange]) -> str:
-        paths = [change.path.decode() for change in files]
+        paths = [change.name for change in files]
         data = self.reader.patch(base, end, paths, self.folder)
         if len(data) > _MAX_BYTES:
             raise LeftOutError(LeftOut.SIZE)
@@ -305,19 +284,8 @@ class HistoryWalk:
             raise LeftOutError(LeftOut.ENCODING) from error
 
 
-def _by_kind(files: Iterable[FileChange]) -> dict[Kind, list[FileChange]]:
-    by_kind: dict[Kind, list[FileChange]] = {kind: [] for kind in Kind}
-    for change in files:
-        path = change.path.decode("utf-8", "backslashreplace")
-        by_kind[kind_of(path)].append(change)
-    return by_kind
-
-
 def _has_plain_path(change: FileChange) -> bool:
-    try:
-        return change.path.decode().isprintable()
-    except UnicodeDecodeError:
-        return False
+    return change.name.encode() == change.path and change.name.isprintable()
 
 
 def _is_submodule(change: FileChange) -> bool:

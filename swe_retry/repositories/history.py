@@ -163,6 +163,11 @@ class FileChange(NamedTuple):
     new: str
     status: str
 
+    @property
+    def name(self) -> str:
+        """The path as text; what is not UTF-8 in it is replaced."""
+        return self.path.decode("utf-8", "replace")
+
 
 class GitObject(NamedTuple):
     """An object; ``kind`` is ``missing`` where there is none, ``data`` None where it is too long.
