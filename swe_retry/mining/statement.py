@@ -65,7 +65,8 @@ _LEAKS = (
 )
 _TEST_NAME = re.compile(
     r"(?:def|class|func|function|fn)\s+(?:\([^()\n]{0,100}\)\s*)?(\w*[tT]est\w*)"
-    r"|\b(?:it|test|describe|specify)(?:\.\w+)?\(\s*([\"'`])(.{4,200}?)\2"
+    r"|\b(?:it|test|describe|specify)(?:\.\w+)?\(\s*"
+    r"""(?:"(.{4,200}?)"|'(.{4,200}?)'|`(.{4,200}?)`)"""
 )
 _WORD = re.compile(r"[A-Za-z_]\w{3,}")
 _DEFINED = re.compile(
@@ -140,11 +141,11 @@ def _choose_text(
         for address, name, number in _ANY_ISSUE.findall(match[1]):
             issue = posts.get(f"{(address or name).lower()}#{number}")
             if issue:
-                return _text_of(issue), StatementSource.ISSUE, _count_comments(issue)
+                return _text_of(issue), StatementSource.ISSUE, len(issue.comments)
     for request in requests:
         if (request.body or "").strip():
             text = clean_message(_text_of(request))
-            return text, StatementSource.PULL_REQUEST, _count_comments(request)
+            return text, StatementSource.PULL_REQUEST, len(request.comments)
     text = _join_messages(list(map(clean_message, messages)))
     if _says_more(text):
         return text, StatementSource.COMMIT, 0
@@ -165,12 +166,6 @@ def _join_messages(messages: Sequence[str]) -> str:
 
 def _text_of(post: Post) -> str:
     return _clean(f"{post.title}\n\n{post.body or ''}")
-
-
-def _count_comments(post: Post) -> int:
-    if isinstance(post.comments, list):
-        return len(post.comments)
-    return 0
 
 
 def _says_more(text: str) -> bool:
@@ -255,16 +250,8 @@ def changed_lines(patch: str, signs: str) -> Iterator[str]:
 def _added_tests(test_patch: str) -> set[str]:
     """Return the names of tests that a patch adds, in the languages that ``_TEST_NAME`` knows."""
     # A test that is only changed stands on the other side too.
-    added, removed = (_test_names(test_patch, sign) for sign in "+-")
-    return added - removed
-
-
-def _test_names(test_patch: str, sign: str) -> set[str]:
-    names = set()
-    for line in changed_lines(test_patch, sign):
-        for match in _TEST_NAME.finditer(line):
-            names.add(match[1] or match[3])
-    return names
+    added = _names(_TEST_NAME, changed_lines(test_patch, "+"))
+    return added - _names(_TEST_NAME, changed_lines(test_patch, "-"))
 
 
 def names_in(tests: Iterable[str], test_patch: str) -> set[str]:

@@ -9,15 +9,23 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Any, TextIO
+from typing import Annotated, Any, TextIO
 from urllib.parse import quote, urlsplit
 
-from pydantic import AliasChoices, AliasPath, BaseModel, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+)
 
 from swe_retry.core.address import parse_address, without_logins
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.plaintext import abbreviate
 from swe_retry.core.untrusted import MIB, fault_of, json_of
+from swe_retry.record.records import list_or_empty
 
 _MAX_BYTES = MIB
 _MAX_ANSWER = 4 * MIB
@@ -66,7 +74,7 @@ class Post(BaseModel):
     Attributes:
         title: a comment has none.
         user: None for a deleted account.
-        comments: ``gh`` gives a list; GitHub's API gives their number.
+        comments: as ``gh`` gives them; GitHub's API gives their number alone.
         source_branch: only a merge request of GitLab has one.
         system: GitLab also lists its own remarks as comments.
     """
@@ -82,7 +90,7 @@ class Post(BaseModel):
         ),
     )
     number: int | None = Field(None, validation_alias=AliasChoices("number", "iid"))
-    comments: Any = None
+    comments: Annotated[tuple[Any, ...], BeforeValidator(list_or_empty)] = ()
     pull_request: Any = None
     source_branch: Any = None
     system: bool = False
@@ -137,8 +145,7 @@ def _issue_of_input(text: str, option: str) -> Issue:
     """Return the issue of a text, which may be the JSON of a server or of its program."""
     try:
         post = Post.model_validate(json_of(text.removeprefix("\ufeff")))
-        comments = post.comments if isinstance(post.comments, list) else []
-        joined = _join_posts(post, map(Post.model_validate, comments))
+        joined = _join_posts(post, map(Post.model_validate, post.comments))
     except ValueError:
         return _issue_of_text(text, option)
     if not post.title:
