@@ -94,6 +94,7 @@ def top(history: History) -> Path:
     return history.root
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("place", [top, bare, worktree, folder, env_files])
 def test_a_row_is_made_wherever_the_history_lies(
     place: Callable[[History], Path], calc: History, mine: Mine
