@@ -284,7 +284,7 @@ def test_a_damaged_record_is_named(calc: History, mine: Mine) -> None:
 def test_two_mines_of_one_file_are_refused(calc: History, mine: Mine) -> None:
     add_fixes(calc, 1)
     first = mine.begin(calc.root, *UNITTEST)
-    wait_until(lambda: (mine.folder / "mine.mining.lock").exists(), 30)
+    wait_until(lambda: (mine.folder / "mine.mining" / "lock").exists(), 30)
     second = mine.start(calc.root, *UNITTEST)
     assert_plain(second)
     assert second.returncode == 2
