@@ -204,11 +204,13 @@ def study(
     file: Annotated[
         Path, typer.Argument(help="The study: a YAML file (docs/study.md).")
     ],
+    dry_run: DryRun = False,
     format: JsonFormat = "text",
     env_file: EnvFileOption = None,
 ) -> int:
     """Run each arm of a study on the same instances under one budget, and compare them."""
     from swe_retry.cli.configuration import make_configuration
+    from swe_retry.cli.forecast import forecast_run
     from swe_retry.cli.start import check_run
     from swe_retry.runner.session import check_start
     from swe_retry.study.armreport import report_study
@@ -221,10 +223,18 @@ def study(
     for arm in plan.arms:
         chosen = plan.run_settings(arm)
         try:
-            arms[arm] = check_run(make_configuration(chosen), say)
-            check_start(arms[arm])
+            config = make_configuration(chosen, dry_run=dry_run)
+            arms[arm] = check_run(config, say)
+            if not dry_run:
+                check_start(arms[arm])
         except UserError as error:
             raise UserError(f"{file}: arm {arm}: {error}") from error
+    if dry_run:
+        codes = []
+        for arm, benchmark in arms.items():
+            say(f"\narm {arm}")
+            codes.append(forecast_run(benchmark))
+        return max(codes)
     try:
         ArmLoop(arms, chosen.budget.usd, say).run()
     except StoppedError:

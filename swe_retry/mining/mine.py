@@ -76,7 +76,7 @@ def mine_command(
     tests.check_trust(repository.head)
     records.mkdir(exist_ok=True)
     try:
-        with FileLock(f"{records}.lock", timeout=0):
+        with FileLock(records / "lock", timeout=0):
             return _mine(Miner(tests, out, fixes, say), rules)
     except Timeout:
         raise UserError(f"another process mines {out}; wait for its end") from None
@@ -191,6 +191,9 @@ class Miner:
         if self.mined:
             self.say(f"measured before: {quantity(len(self.mined), 'commit')}")
         self._write()
+        self.say(
+            f"to measure: {quantity(len(others), 'commit')}, set-up and tests of each"
+        )
         return others
 
     def valid_rows(self) -> Iterator[Mined]:

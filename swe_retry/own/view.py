@@ -173,11 +173,10 @@ def commit_of(repo: Repo, name: str) -> str:
     """Return the hash of a commit; a UserError where there is none of this name."""
     commit = find_commit(repo, name)
     if not commit:
-        problem = f"it has no commit {name!r}"
         if name == "HEAD":
-            problem = "it has no commit yet"
+            raise UserError("the repository has no commit yet; commit something first")
         raise UserError(
-            f"the repository: {problem}; give another with --set project.base=NAME"
+            f"the repository has no commit {name!r}; give another with --set project.base=NAME"
         )
     if len(commit) != 40:
         raise UserError("repositories with SHA-256 hashes are not supported")

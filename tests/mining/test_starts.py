@@ -94,6 +94,7 @@ def top(history: History) -> Path:
     return history.root
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("place", [top, bare, worktree, folder, env_files])
 def test_a_row_is_made_wherever_the_history_lies(
     place: Callable[[History], Path], calc: History, mine: Mine
@@ -283,7 +284,7 @@ def test_a_damaged_record_is_named(calc: History, mine: Mine) -> None:
 def test_two_mines_of_one_file_are_refused(calc: History, mine: Mine) -> None:
     add_fixes(calc, 1)
     first = mine.begin(calc.root, *UNITTEST)
-    wait_until(lambda: (mine.folder / "mine.mining.lock").exists(), 30)
+    wait_until(lambda: (mine.folder / "mine.mining" / "lock").exists(), 30)
     second = mine.start(calc.root, *UNITTEST)
     assert_plain(second)
     assert second.returncode == 2

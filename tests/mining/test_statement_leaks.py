@@ -28,7 +28,7 @@ index 68e55296c3f9dbfc3e77da92326d696dbd131ac6..a7b0f302b6c83af2bf4de0023f76c89a
 +    if url.username and _is_plain(url.hostname, default=False):
 +        return None
 +    host = "".join(url.hostname.partition("_")[:1])
- 
+     check(host)
      return find(host)
 """
 TEST_PATCH = """\

@@ -18,6 +18,7 @@ from tests.support.commands import Preloaded
 from tests.support.ownworld import FILES, edit, make_repository, run_git
 from tests.support.provider import Answer, Provider
 
+pytestmark = pytest.mark.system
 WRONG_MUL = "def add(a, b):\n    return a - b\n\n\ndef mul(a, b):\n    return a + b\n"
 RIGHT_MUL = WRONG_MUL.replace("a + b", "a * b")
 RIGHT_ADD = RIGHT_MUL.replace("a - b", "a + b")

@@ -23,6 +23,7 @@ from tests.support.commands import Preloaded
 from tests.support.killing import DemoProvider, hashes
 from tests.support.provider import Answer
 
+pytestmark = pytest.mark.system
 BANK = "demo__bank-1"
 TEXTKIT = "demo__textkit-1"
 UNITS = "demo__units-2"

@@ -27,17 +27,14 @@ def test_new_files_that_imports_would_find_first_are_named() -> None:
     assert sorted(shadows) == ["json.py", "src/os/__init__.py"]
 
 
-class Shy:
-    """A value that warns when it is asked for its class, as a proxy of a deprecated module does."""
-
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
-        raise DeprecationWarning("do not look")
+def warn(value: object) -> type:
+    raise DeprecationWarning("a proxy of a deprecated module does so")
 
 
 def test_values_are_not_asked_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("shy")
-    vars(module)["value"] = Shy()
+    shy = type("Shy", (), {"__class__": property(warn)})
+    vars(module)["value"] = shy()
     monkeypatch.setitem(sys.modules, "shy", module)
     speaker = Speaker("mark", "/tree", ())
     assert speaker._callables({})["shy"] == {}
