@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from swe_retry.attempts.own_settings import ProjectSettings
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import InfrastructureError, UserError
 from swe_retry.core.git import git
@@ -17,7 +16,6 @@ from swe_retry.core.shutdown import Shutdown
 from swe_retry.environments.base import EnvironmentKind, UnavailableError
 from swe_retry.environments.local.toolchains import find_python
 from swe_retry.instances.adapters.own import COMMANDS
-from swe_retry.instances.split import split_row
 from swe_retry.mining.commits import Fix
 from swe_retry.mining.records import (
     Measured,
@@ -26,17 +24,20 @@ from swe_retry.mining.records import (
     read_measured,
     with_lists,
 )
+from swe_retry.mining.settings import MiningSettings
 from swe_retry.own.opening import at_commit
 from swe_retry.own.repository import OwnRepository
 from swe_retry.own.run import check_trust, find_commands
-from swe_retry.record.manifest import timestamp
 from swe_retry.record.versions import versions
-from swe_retry.report.evaluation.evaluator import EvaluationTask
-from swe_retry.report.evaluation.grading import failed_tests
 from swe_retry.report.evaluation.local import HiddenTests, LocalEvaluator
 from swe_retry.repositories.mirrors import Mirrors
-from swe_retry.results.predictions import Prediction
-from swe_retry.study.gold import EMPTY_PATCH, InstanceTrials, Trial, judge_trials
+from swe_retry.study.gold import (
+    EMPTY_PATCH,
+    InstanceTrials,
+    Trial,
+    judge_trials,
+    trial_task,
+)
 
 
 @dataclass(frozen=True)
@@ -44,41 +45,38 @@ class CommitTests:
     """Measures commits of one repository.
 
     Attributes:
-        evaluator: that will judge candidates too.
-        records: the folder with what was measured, a file for each commit.
-        repeat: runs of the tests on each tree.
+        evaluator: that will judge candidates too; its folder has a file of what was measured for
+            each commit.
         stop: ends what is measured.
     """
 
     repository: OwnRepository
-    project: ProjectSettings
+    settings: MiningSettings
     evaluator: LocalEvaluator
-    records: Path
-    repeat: int
     stop: Shutdown = field(default_factory=Shutdown)
 
     def check_trust(self, commit: str) -> None:
         """Refuse what a cloned repository would run at a commit, as ``check_trust``."""
         base = at_commit(self.repository, commit)
-        sources = find_commands(self.project, base)[1]
-        check_trust(self.project, base, EnvironmentKind.LOCAL, sources)
+        project = self.settings.project
+        sources = find_commands(project, base)[1]
+        check_trust(project, base, EnvironmentKind.LOCAL, sources)
 
     def read(self, fix: Fix) -> tuple[JsonObject, Measured]:
         """Return the row of a commit with what was measured of it before."""
         row = self._row_of(fix)
-        seconds = self.evaluator.settings.evaluation.timeout
-        path = self._file(fix)
-        return row, read_measured(path, conditions_of(row, seconds))
+        conditions = conditions_of(row, self.settings.tests.timeout)
+        return row, read_measured(self._file(fix), conditions)
 
     def _file(self, fix: Fix) -> Path:
-        return self.records / f"{fix.commit}.json"
+        return self.evaluator.folder / f"{fix.commit}.json"
 
     def measure(self, fix: Fix) -> tuple[JsonObject, Measured]:
         """Return a row with what is known of it; only what is missing is measured."""
         row, measured = self.read(fix)
         measured = measured.but(outcome=None, problem="")
         started = time.monotonic()
-        task = _task_of(row, fix.patch)
+        task = trial_task(row, "gold")
         mirrors = Mirrors(self.repository.mirrors)
         environment = replace(self.evaluator.environment, check=self.stop.check)
         try:
@@ -98,7 +96,7 @@ class CommitTests:
     def _row_of(self, fix: Fix) -> JsonObject:
         """Return the row of a commit, without the tests that decide."""
         base = at_commit(self.repository, fix.base)
-        commands = find_commands(self.project, base)[0]
+        commands = find_commands(self.settings.project, base)[0]
         python = commands.python or _python_of_day(base)
         commands = commands.model_copy(update={"image": "", "python": python})
         name = base.name.replace("/", "__")
@@ -119,9 +117,9 @@ class CommitTests:
             "mined": {
                 "commit": fix.commit,
                 "statement": fix.statement.source,
-                "removed": dict(fix.statement.removed),
-                "left_out": list(fix.left_out),
-                "unnamed": list(fix.unnamed),
+                "removed": fix.statement.removed,
+                "left_out": fix.left_out,
+                "unnamed": fix.unnamed,
                 "flaky": [],
             },
         }
@@ -129,7 +127,7 @@ class CommitTests:
     def _run(self, row: JsonObject, tests: HiddenTests, measured: Measured) -> Measured:
         """Run the tests as often as is missing, then have the row judged."""
         measured = measured.but(trials=InstanceTrials())
-        for number in range(len(measured.gold), self.repeat):
+        for number in range(len(measured.gold), self.settings.mine.repeat):
             for kind, patch in (("empty", EMPTY_PATCH), ("gold", row["patch"])):
                 result, run = tests.run_patch(patch, reverse=number % 2 == 1)
                 if result.timed_out:
@@ -141,20 +139,12 @@ class CommitTests:
             if not measured.lists[0]:
                 return measured
         row = with_lists(row, measured)
-        empty = self._judge(row, tests, EMPTY_PATCH)
-        gold = self._judge(row, tests, row["patch"])
-        trials = InstanceTrials(versions=versions(), gold=(gold,), empty=(empty,))
+        trials = InstanceTrials(versions=versions())
+        for kind in ("empty", "gold"):
+            judged = replace(tests, task=trial_task(row, kind))
+            trial = Trial.of(self.evaluator.judge(judged))
+            trials = trials.but(**{kind: (trial,)})
         return measured.but(trials=judge_trials(trials, 1))
-
-    def _judge(self, row: JsonObject, tests: HiddenTests, patch: str) -> Trial:
-        task = _task_of(row, patch)
-        verdict = self.evaluator.judge(replace(tests, task=task))
-        return Trial(
-            resolved=verdict.resolved,
-            failed=failed_tests(verdict),
-            reason=verdict.reason,
-            evaluated=timestamp(),
-        )
 
 
 def _python_of_day(base: OwnRepository) -> str:
@@ -171,9 +161,3 @@ def _python_of_day(base: OwnRepository) -> str:
         if find_python(f"3.{minor}"):
             return f"3.{minor}"
     return ""
-
-
-def _task_of(row: JsonObject, patch: str) -> EvaluationTask:
-    instance, hidden = split_row(row)
-    prediction = Prediction(instance.instance_id, "mined", patch)
-    return EvaluationTask(prediction, instance, hidden, is_trial=True)

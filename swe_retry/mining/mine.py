@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -59,32 +59,31 @@ def mine_command(
     check_date("mine.since", rules.since)
     check_date("mine.until", rules.until)
     out = out.expanduser().resolve()
-    records = out.with_suffix(".mining")
+    evaluator = _make_evaluator(settings, out, say)
+    records = evaluator.folder
     if out.suffix != ".jsonl" or not out.parent.is_dir():
         raise UserError(f"{out}: give a file NAME.jsonl in a folder that exists")
     if out.exists() and not records.is_dir():
         raise UserError(f"{out} exists and is no file of mine; give another")
-    project = settings.project
-    repository = open_commits(location, project.base, settings.folders.cache)
+    repository = open_commits(location, settings.project.base, settings.folders.cache)
     fixes = _find_fixes(repository, rules, say)
     if dry_run:
         for fix in fixes:
             say(_describe(fix))
         return 0
-    evaluator = _make_evaluator(settings, out, say)
-    tests = CommitTests(repository, project, evaluator, records, rules.repeat)
+    tests = CommitTests(repository, settings, evaluator)
     tests.check_trust(repository.head)
     records.mkdir(exist_ok=True)
     try:
         with FileLock(records / "lock", timeout=0):
-            return _mine(Miner(tests, out, fixes, say), rules)
+            return _mine(Miner(tests, out, fixes, say))
     except Timeout:
         raise UserError(f"another process mines {out}; wait for its end") from None
 
 
 def _find_fixes(repository: OwnRepository, rules: Mining, say: Say) -> list[Fix]:
     posts = _read_posts(rules, repository.name)
-    history = open_history(Path(repository.repo.common_dir), [repository.head])
+    history = open_history(Path(repository.repo.common_dir), (repository.head,))
     with reading(history) as reader:
         walk = HistoryWalk(reader, rules, posts, repository.folder)
         fixes = list(islice(walk.fixes(), rules.limit))
@@ -179,15 +178,15 @@ class Miner:
         )
         self._write()
 
-    def take_earlier(self) -> deque[tuple[int, Fix]]:
+    def take_earlier(self) -> Mapping[int, Fix]:
         """Take what was measured before, write its rows, and return the other commits."""
-        others = deque[tuple[int, Fix]]()
+        others = {}
         for position, fix in enumerate(self.fixes):
             row, measured = self.tests.read(fix)
-            if measured.has_runs(self.tests.repeat):
+            if measured.has_runs(self.tests.settings.mine.repeat):
                 self.mined[position] = (row, measured)
             else:
-                others.append((position, fix))
+                others[position] = fix
         if self.mined:
             self.say(f"measured before: {quantity(len(self.mined), 'commit')}")
         self._write()
@@ -241,21 +240,25 @@ class Miner:
         }
 
 
-def _mine(miner: Miner, rules: Mining) -> int:
-    waiting = miner.take_earlier()
-    running: dict[Future[Mined], int] = {}
+def _mine(miner: Miner) -> int:
+    rules = miner.tests.settings.mine
+
+    def measure(fix: Fix) -> Mined | None:
+        if rules.minutes is not None and miner.minutes >= rules.minutes:
+            return None
+        return miner.tests.measure(fix)
+
+    others = miner.take_earlier()
     with ThreadPoolExecutor(rules.jobs, "mining") as pool:
+        positions = {pool.submit(measure, others[number]): number for number in others}
         try:
-            while waiting or running:
-                if rules.minutes is not None and miner.minutes >= rules.minutes:
-                    waiting.clear()
-                while waiting and len(running) < rules.jobs:
-                    position, fix = waiting.popleft()
-                    running[pool.submit(miner.tests.measure, fix)] = position
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    miner.take(running.pop(future), *future.result())
+            for future in as_completed(positions):
+                mined = future.result()
+                if mined:
+                    miner.take(positions[future], *mined)
         except BaseException:
             miner.tests.stop.request("mining ends")
+            pool.shutdown(cancel_futures=True)
             raise
     cells = miner.cells()
     for line in table(list(cells), [list(cells.values())], numbers=range(len(cells))):

@@ -64,6 +64,16 @@ class Trial(Recorded):
     reason: str
     evaluated: str
 
+    @classmethod
+    def of(cls, verdict: Verdict) -> Trial:
+        """Return what a conclusive verdict of now says."""
+        return cls(
+            resolved=verdict.resolved,
+            failed=failed_tests(verdict),
+            reason=verdict.reason,
+            evaluated=timestamp(),
+        )
+
 
 class InstanceTrials(Recorded):
     """What is known of one instance.
@@ -207,18 +217,15 @@ class GoldRun:
         repeat = self.content.repeat
         tasks = []
         for row in rows:
-            instance, hidden = split_row(row)
-            name = instance.instance_id
+            task = trial_task(row, "gold")
+            name = task.instance_id
             earlier = self.content.instances.get(name, InstanceTrials())
             trials = usable_trials(earlier, versions(), repeat)
-            if not hidden.patch.strip():
+            if not task.prediction.patch.strip():
                 trials = trials.but(reason="the row has no gold patch")
             elif trials.missing(repeat):
                 self.total += trials.missing(repeat)
-                prediction = Prediction(name, "gold", hidden.patch)
-                tasks.append(
-                    EvaluationTask(prediction, instance, hidden, is_trial=True)
-                )
+                tasks.append(task)
             self.content.instances[name] = trials
         self._write()
         count = quantity(len(self.content.instances), "instance")
@@ -269,14 +276,8 @@ class GoldRun:
 
     def _add(self, kind: str, number: int, verdict: Verdict) -> None:
         name = verdict.instance_id
-        trial = Trial(
-            resolved=verdict.resolved,
-            failed=failed_tests(verdict),
-            reason=verdict.reason,
-            evaluated=timestamp(),
-        )
         before = self.content.instances[name]
-        changes = {kind: (*getattr(before, kind), trial)}
+        changes = {kind: (*getattr(before, kind), Trial.of(verdict))}
         trials = before.but(image=verdict.image, **changes)
         self.content.instances[name] = judge_trials(trials, self.content.repeat)
         self._write()
@@ -298,6 +299,14 @@ class GoldRun:
 
     def _write(self) -> None:
         write_json_atomic(self.path, self.content.as_json())
+
+
+def trial_task(row: JsonMapping, kind: str) -> EvaluationTask:
+    """Return the evaluation of the gold patch of a row, or of an empty one."""
+    instance, hidden = split_row(row)
+    patch = hidden.patch if kind == "gold" else EMPTY_PATCH
+    prediction = Prediction(instance.instance_id, kind, patch)
+    return EvaluationTask(prediction, instance, hidden, is_trial=True)
 
 
 def usable_trials(
