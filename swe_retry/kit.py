@@ -135,6 +135,7 @@ if TYPE_CHECKING:
         GitHistory,
         GitObject,
         HistoryReader,
+        ask_repository,
         open_history,
         reading,
         utc_time,

@@ -66,8 +66,7 @@ class GitHistory:
 
     Attributes:
         shallow: the file that names where a shallow clone ends; it need not exist.
-        tips: ids of the commits from which the history is followed, in the order of the
-            references; none for an empty repository.
+        tips: ids of the commits from which the history is followed; none for an empty repository.
     """
 
     path: Path
@@ -77,60 +76,35 @@ class GitHistory:
     tips: tuple[str, ...]
 
 
-def open_history(path: Path, refs: Sequence[str]) -> GitHistory:
-    """Return the history of the repository whose top folder, or bare folder, ``path`` is.
-
-    ``refs`` are names of commits, or patterns of full names of references (``refs/tags/*``); by
-    default it is HEAD. This alone runs git in the repository itself: ``rev-parse`` and
-    ``for-each-ref`` read its configuration, and neither runs a command, fetches nor writes.
-    """
-    top = path.expanduser().absolute()
-    folder = top
-    if (top / ".git").exists():
-        folder = top / ".git"
-
-    def ask(*argv: str) -> str:
-        result = git_result(f"--git-dir={folder}", *argv, cwd=folder.parent, env=_GUARD)
-        if result.returncode:
-            return ""
-        return result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
-
-    def commits_of(ref: str) -> list[str]:
-        if set(ref) & set("*?["):
-            form = "--format=%(objectname) %(objecttype) %(*objecttype)"
-            return _commits_in(ask("for-each-ref", form, "--", ref))
-        if ref.startswith("-"):
-            return []
-        return ask("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}").split()
-
-    hash_name = ""
-    if top.is_dir():
-        hash_name = ask("rev-parse", "--show-object-format")
+def open_history(path: Path, tips: tuple[str, ...] = ()) -> GitHistory:
+    """Return the history of the repository whose top folder, or bare folder, ``path`` is."""
+    hash_name = ask_repository(path, "rev-parse", "--show-object-format")
     if not hash_name:
         raise UserError(
             f"{path} is not a git repository; give its top folder, or a bare one"
         )
-    tips = []
-    for ref in refs or ["HEAD"]:
-        commits = commits_of(ref)
-        if refs and not commits and not set(ref) & set("*?["):
-            raise UserError(f"{path} has no commit {ref!r}; give another in mine.refs")
-        tips += commits
     # One at a time: names of folders may hold line ends.
-    paths = ("rev-parse", "--path-format=absolute", "--git-path")
-    objects = Path(ask(*paths, "objects"))
-    shallow = Path(ask(*paths, "shallow"))
-    return GitHistory(path, objects, hash_name, shallow, tuple(dict.fromkeys(tips)))
+    find = ("rev-parse", "--path-format=absolute", "--git-path")
+    objects = Path(ask_repository(path, *find, "objects"))
+    shallow = Path(ask_repository(path, *find, "shallow"))
+    return GitHistory(path, objects, hash_name, shallow, tips)
 
 
-def _commits_in(listing: str) -> list[str]:
-    """Return the commits in lines of an id and the kinds of what it is, or leads to."""
-    commits = []
-    for line in listing.splitlines():
-        name, *kinds = line.split()
-        if "commit" in kinds:
-            commits.append(name)
-    return commits
+def ask_repository(path: Path, *argv: str) -> str:
+    """Return what a command of git says in the repository itself; empty where it fails.
+
+    The command must neither run another, fetch nor write, whatever the configuration: that is so
+    for ``rev-parse`` and ``for-each-ref``.
+    """
+    folder = path.expanduser().absolute()
+    if not folder.is_dir():
+        return ""
+    if (folder / ".git").exists():
+        folder /= ".git"
+    result = git_result(f"--git-dir={folder}", *argv, cwd=folder.parent, env=_GUARD)
+    if result.returncode:
+        return ""
+    return result.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 class CommitFacts(NamedTuple):
@@ -211,14 +185,6 @@ class HistoryReader:
     errors: IO[bytes]
     stack: ExitStack
 
-    def top_files(self) -> Iterator[tuple[str, str, str]]:
-        """Yield mode, id and name of what lies in the top folder of the first tip."""
-        argv = ("ls-tree", "-z", "--full-tree", self.history.tips[0])
-        for entry in self._output(argv):
-            facts, _, name = entry.decode("utf-8", "backslashreplace").partition("\t")
-            mode, _, object_id = facts.split(" ")
-            yield mode, object_id, name
-
     def commits(
         self, *options: str
     ) -> Iterator[tuple[CommitFacts, Iterator[FileChange]]]:
@@ -232,7 +198,7 @@ class HistoryReader:
     def changes(self, base: str, commit: str, *options: str) -> Iterator[FileChange]:
         """Yield the files that differ between two commits."""
         argv = ("diff-tree", "-r", "--raw", "-z", "--no-abbrev", "--no-renames")
-        fields = self._output((*argv, *options, base, commit))
+        fields = self.output(*argv, *options, base, commit)
         for field in fields:
             yield _change_of(field, next(fields, b""))
 
@@ -240,7 +206,7 @@ class HistoryReader:
         self, options: Sequence[str]
     ) -> Iterator[tuple[CommitFacts, FileChange | None]]:
         with (self.folder / "tips").open("rb") as tips:
-            fields = self._output((*_LOG.split(), *options), tips)
+            fields = self.output(*_LOG.split(), *options, stdin=tips)
             commit = CommitFacts("", (), b"", b"", b"", b"", b"")
             # Neither a path nor a field of a commit holds NUL; the order tells what a field is.
             for field in fields:
@@ -297,10 +263,10 @@ class HistoryReader:
     def _batch(self) -> subprocess.Popen[bytes]:
         return self._start(("cat-file", "--batch"), subprocess.PIPE)
 
-    def _output(
-        self, argv: Sequence[str], stdin: int | IO[bytes] = subprocess.DEVNULL
+    def output(
+        self, *argv: str, stdin: int | IO[bytes] = subprocess.DEVNULL
     ) -> Iterator[bytes]:
-        """Yield what git writes before each NUL, no field longer than ``_MAX_FIELD``."""
+        """Yield what a command writes before each NUL, no field longer than ``_MAX_FIELD``."""
         process = self._start(argv, stdin)
         assert process.stdout
         field = bytearray()

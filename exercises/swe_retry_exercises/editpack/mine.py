@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import cache, cached_property
 from hashlib import sha256
@@ -30,6 +30,7 @@ from swe_retry.kit import (
     TextList,
     UserError,
     WrongValueError,
+    ask_repository,
     check_date,
     git,
     in_period,
@@ -231,7 +232,8 @@ def _open_repositories(
     pairs: set[bytes] = set()
     miners = {}
     for path, folder, name in zip(paths, folders, names, strict=True):
-        history = open_history(path, rules.refs)
+        history = open_history(path)
+        history = replace(history, tips=_find_tips(path, rules.refs))
         objects = history.objects.resolve()
         if objects in miners:
             raise UserError(f"{path} is given twice; name each repository once")
@@ -239,6 +241,35 @@ def _open_repositories(
             name = f"{folder.parent.name}/{name}"
         miners[objects] = RepositoryMiner(name, history, rules, pairs)
     return list(miners.values())
+
+
+def _find_tips(path: Path, refs: Sequence[str]) -> tuple[str, ...]:
+    """Return the commits that are named, or to which references of a pattern lead."""
+    tips = []
+    for ref in refs or ["HEAD"]:
+        is_pattern = not set(ref).isdisjoint("*?[")
+        commits = _commits_of(path, ref, is_pattern)
+        if refs and not commits and not is_pattern:
+            raise UserError(f"{path} has no commit {ref!r}; give another in mine.refs")
+        tips += commits
+    return tuple(dict.fromkeys(tips))
+
+
+def _commits_of(path: Path, ref: str, is_pattern: bool) -> list[str]:
+    if not is_pattern:
+        if ref.startswith("-"):
+            return []
+        find = ("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
+        return ask_repository(path, *find).split()
+    # Lines of an id and the kinds of what it is, or leads to.
+    form = "--format=%(objectname) %(objecttype) %(*objecttype)"
+    listing = ask_repository(path, "for-each-ref", form, "--", ref)
+    commits = []
+    for line in listing.splitlines():
+        name, *kinds = line.split()
+        if "commit" in kinds:
+            commits.append(name)
+    return commits
 
 
 def _repository_name(path: Path) -> str:
@@ -336,7 +367,10 @@ class RepositoryMiner:
 
     def _read_license(self, reader: HistoryReader) -> None:
         texts = {}
-        for mode, blob, name in reader.top_files():
+        listing = ("ls-tree", "-z", "--full-tree", self.history.tips[0])
+        for entry in reader.output(*listing):
+            facts, _, name = entry.decode("utf-8", "backslashreplace").partition("\t")
+            mode, _, blob = facts.split(" ")
             if mode in _REGULAR and is_license_file(name):
                 (file,) = reader.objects((blob,), _MAX_LICENSE)
                 texts[name] = (file.data or b"").decode("utf-8", "replace")
