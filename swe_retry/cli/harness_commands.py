@@ -15,7 +15,7 @@ from swe_retry.core.plaintext import say_aside
 from swe_retry.core.sources import SourcedValue
 from swe_retry.environments.base import EnvironmentKind
 from swe_retry.launch.flags import CommandLine
-from swe_retry.launch.options import DryRun, EnvFileOption, JsonFormat
+from swe_retry.launch.options import DryRun, EnvFileOption, JsonFormat, StudyFile
 from swe_retry.launch.program import command
 from swe_retry.mining.settings import FLAGS as MINE_FLAGS
 from swe_retry.mining.settings import MiningSettings
@@ -201,9 +201,7 @@ def try_once(
 
 
 def study(
-    file: Annotated[
-        Path, typer.Argument(help="The study: a YAML file (docs/study.md).")
-    ],
+    file: StudyFile,
     dry_run: DryRun = False,
     format: JsonFormat = "text",
     env_file: EnvFileOption = None,

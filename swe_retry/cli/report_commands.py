@@ -18,7 +18,7 @@ from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import say_aside
 from swe_retry.core.sources import Layer, SourcedValue, check_settings, of_texts
 from swe_retry.launch.flags import CommandLine, SettingFlag
-from swe_retry.launch.options import EnvFileOption, JsonFormat, Version
+from swe_retry.launch.options import EnvFileOption, JsonFormat, StudyFile, Version
 from swe_retry.launch.program import command
 from swe_retry.record.places import find_run
 from swe_retry.record.store import RunStore
@@ -180,9 +180,7 @@ def lab(
 
 
 def study(
-    file: Annotated[
-        Path, typer.Argument(help="The study: a YAML file (docs/study.md).")
-    ],
+    file: StudyFile,
     format: JsonFormat = "text",
 ) -> int:
     """Evaluate the arms of a study, compare them, and write its page; call no model."""

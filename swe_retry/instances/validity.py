@@ -12,12 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from swe_retry.core.errors import UserError
 from swe_retry.core.plaintext import Say, quantity
-from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.record.keys import SafeKey
+from swe_retry.record.records import Recorded
 
 VALIDITY_SCHEMA: Final = 1
 VALIDITY_FIX = "write it again with report.py gold DATASET FILE, or give another file"
@@ -43,21 +43,16 @@ class _InstanceState(BaseModel):
     state: Validity
 
 
-class _ValidityFile(BaseModel):
+class _ValidityFile(Recorded):
     schema_version: Literal[1]
     instances: dict[SafeKey, _InstanceState]
 
 
 def read_validity(path: Path) -> dict[str, Validity]:
     """Return the states in a validity file, by instance id."""
-    try:
-        data = read_object(path, VALIDITY_FIX)
-    except FileNotFoundError as error:
-        raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}") from error
-    try:
-        file = _ValidityFile.model_validate(data)
-    except ValidationError as error:
-        raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
+    file = _ValidityFile.of_file(path, "a validity file", VALIDITY_FIX)
+    if file is None:
+        raise UserError(f"there is no validity file {path}; {VALIDITY_FIX}")
     return {name: entry.state for name, entry in file.instances.items()}
 
 

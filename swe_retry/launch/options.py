@@ -38,6 +38,9 @@ EnvFileOption = Annotated[
         rich_help_panel=SETTINGS,
     ),
 ]
+StudyFile = Annotated[
+    Path, typer.Argument(help="The study: a YAML file (docs/study.md).")
+]
 Version = Annotated[
     bool,
     typer.Option("--version", help="Print the version.", rich_help_panel=SETTINGS),

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.validity import Validity
 from swe_retry.mining.statement import names_in, remove_names
 from swe_retry.record.records import Recorded
@@ -125,15 +122,10 @@ def conditions_of(row: JsonObject, seconds: float) -> str:
 
 def read_measured(path: Path, conditions: str) -> Measured:
     """Return what was measured under these conditions; nothing yet where there is no file."""
-    try:
-        measured = Measured.model_validate(read_object(path, _FIX))
-    except FileNotFoundError:
-        return Measured(conditions=conditions)
-    except ValidationError as error:
-        raise invalid(path, error, "a measurement", _FIX) from error
-    if measured.conditions != conditions:
-        return Measured(conditions=conditions)
-    return measured
+    measured = Measured.of_file(path, "a measurement", _FIX)
+    if measured and measured.conditions == conditions:
+        return measured
+    return Measured(conditions=conditions)
 
 
 def with_lists(row: JsonObject, measured: Measured) -> JsonObject:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -16,11 +17,13 @@ from pydantic import (
     Field,
     OnErrorOmit,
     StrictBool,
+    ValidationError,
 )
 
 from swe_retry.agent.named import is_outside, named_agent
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.money import total
+from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.llm.chat import (
     AnyText,
     DollarsNumber,
@@ -125,6 +128,20 @@ class Recorded(BaseModel):
         populate_by_name=True,
         serialize_by_alias=True,
     )
+
+    @classmethod
+    def of_file(cls, path: Path, what: str, fix: str) -> Self | None:
+        """Return what a JSON file holds; None if there is no such file.
+
+        Raises:
+            UserError: it cannot be read or is not ``what`` it should be; ``fix`` says what to do.
+        """
+        try:
+            return cls.model_validate(read_object(path, fix))
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            raise invalid(path, error, what, fix) from error
 
     def but(self, **changes: Any) -> Self:  # noqa: ANN401 - values of any field
         """Return a checked copy; ``model_copy`` would keep what was derived of the old values."""

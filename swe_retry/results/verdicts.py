@@ -9,13 +9,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, StrictStr, ValidationError, computed_field
+from pydantic import Field, StrictStr, computed_field
 
 from swe_retry.core.atomic import write_json_atomic, write_text_atomic
 from swe_retry.core.hashing import fitting_name
 from swe_retry.core.jsontypes import JsonObject
 from swe_retry.core.redaction import Redactor
-from swe_retry.core.untrusted import damage_at, invalid, read_object
+from swe_retry.core.untrusted import damage_at
 from swe_retry.llm.chat import AnyText
 from swe_retry.record.keys import quoted_name
 from swe_retry.record.patches import patch_paths
@@ -219,12 +219,7 @@ def presumed_verdict(prediction: Prediction) -> Verdict:
 
 def read_verdict(path: Path) -> Verdict | None:
     """Return the verdict in a file, on any patch; None if there is none."""
-    try:
-        return Verdict.model_validate(read_object(path, FIX))
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        raise invalid(path, error, "a verdict", FIX) from error
+    return Verdict.of_file(path, "a verdict", FIX)
 
 
 def leaderboard_lists(

@@ -194,15 +194,14 @@ def compare_arms(name: str, runs: Sequence[RunData]) -> StudyResult:
         name=name,
         instances=len(selected),
         complete=len(complete),
-        arms=list(map(_arm_result, runs)),
+        arms=list(map(_arm_result, runs, evaluated)),
         pairs=pairs,
         winner=find_winner(pairs, len(runs)),
         policy=_cheapest_policy(evaluated, complete),
     )
 
 
-def _arm_result(run: RunData) -> ArmResult:
-    evaluated = with_outcomes(run)
+def _arm_result(run: RunData, evaluated: RunData) -> ArmResult:
     instances = evaluated.instances
     started = len(run.instances) + len(run.unfinished)
     outcomes = [instance.resolved or False for instance in instances]

@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.errors import UserError
 from swe_retry.core.jsontypes import JsonMapping
 from swe_retry.core.plaintext import Say, one_line, quantity
-from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.instances.dataset import DatasetIdentity
 from swe_retry.instances.selection import created_between
 from swe_retry.instances.split import split_row
@@ -171,12 +168,9 @@ def initial_content(
         started=timestamp(),
         instances={},
     )
-    if not path.exists():
+    earlier = ValidityFile.of_file(path, "a validity file", VALIDITY_FIX)
+    if earlier is None:
         return content
-    try:
-        earlier = ValidityFile.model_validate(read_object(path, VALIDITY_FIX))
-    except ValidationError as error:
-        raise invalid(path, error, "a validity file", VALIDITY_FIX) from error
     check_same(path, earlier, content)
     for name, trials in earlier.instances.items():
         content.instances[name] = judge_trials(trials, repeat)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from swe_retry.core.atomic import write_json_atomic
 from swe_retry.core.jsontypes import JsonObject
-from swe_retry.core.untrusted import invalid, read_object
 from swe_retry.environments.base import UnavailableError
 from swe_retry.record.records import Recorded
 from swe_retry.report.evaluation.grading import (
@@ -46,7 +43,7 @@ def prove(
     Raises:
         UnavailableError: the gold patch is not resolved.
     """
-    proof = _read_proof(path)
+    proof = GoldProof.of_file(path, "a proof", FIX)
     if proof and proof.conditions == conditions:
         return proof
     if path.stem not in problems:
@@ -64,12 +61,3 @@ def prove(
             f"the gold patch is not resolved in this environment either: {cause}"
         )
     raise UnavailableError(problems[path.stem])
-
-
-def _read_proof(path: Path) -> GoldProof | None:
-    try:
-        return GoldProof.model_validate(read_object(path, FIX))
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        raise invalid(path, error, "a proof", FIX) from error
