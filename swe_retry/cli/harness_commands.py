@@ -237,4 +237,4 @@ def study(
         ArmLoop(arms, chosen.budget.usd, say).run()
     except StoppedError:
         return INTERRUPTED
-    return report_study(plan, say, print, as_json=format == "json")
+    return report_study(plan, say, print, format)

@@ -187,9 +187,8 @@ def study(
     from swe_retry.study.armreport import report_study
     from swe_retry.study.studyfile import Study
 
-    as_json = format == "json"
-    say = say_aside if as_json else print
-    return report_study(Study.read(file), say, print, as_json=as_json)
+    say = say_aside if format == "json" else print
+    return report_study(Study.read(file), say, print, format)
 
 
 def verify(runs: RunArguments, format: JsonFormat = "text") -> int:

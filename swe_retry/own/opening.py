@@ -88,7 +88,8 @@ def at_commit(repository: OwnRepository, commit: str) -> OwnRepository:
     show = ("log", "-1", "--format=%cI", commit)
     date = git(*show, cwd=repository.mirror).decode().strip()
     dates = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), date)
-    return _without_env_files(replace(repository, head=commit, commit=commit), dates)
+    author = {**BASE_AUTHOR, **dates}
+    return _without_env_files(replace(repository, head=commit), author)
 
 
 @contextmanager
@@ -206,10 +207,9 @@ def _with_changes(
 
 
 def _without_env_files(
-    repository: OwnRepository, dates: Mapping[str, str] | None = None
+    repository: OwnRepository, author: Mapping[str, str] = BASE_AUTHOR
 ) -> OwnRepository:
     """Return a repository whose base commit is its head without files named ``.env``."""
-    author = {**BASE_AUTHOR, **(dates or {})}
     with tempfile.TemporaryDirectory() as temporary:
         env = {"GIT_INDEX_FILE": f"{temporary}/index", **author}
         run = partial(git, cwd=repository.mirror, env=env)

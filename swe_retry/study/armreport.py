@@ -111,7 +111,7 @@ class StudyResult:
     policy: JsonObject | None
 
 
-def report_study(study: Study, say: Say, show: Say, *, as_json: bool) -> int:
+def report_study(study: Study, say: Say, show: Say, format: str) -> int:
     """Evaluate the arms, show what the study says, and write its page; call no model.
 
     Return the exit code: 1 if an instance lacks an outcome in an arm.
@@ -134,7 +134,7 @@ def report_study(study: Study, say: Say, show: Say, *, as_json: bool) -> int:
     result = compare_arms(study.name, runs)
     part = StudyPart(study.name, _lines("sentences.txt", result), list(_tables(result)))
     text = render_text(Path(__file__).with_name("study.md"), study=part)
-    if as_json:
+    if format == "json":
         text = TypeAdapter(StudyResult).dump_json(result, indent=1).decode()
     show(text)
     code = int(result.complete < result.instances)

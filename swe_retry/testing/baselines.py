@@ -119,13 +119,7 @@ class TestFiles:
         own_command = instance.commands and runner in OF_PYTHON
         if own_command and not takes_arguments(command, runner):
             runner = Runner.SCRIPT
-        return cls(
-            instance=instance,
-            runner=runner,
-            test_command=command,
-            files=files,
-            read=read,
-        )
+        return cls(instance, runner, command, files, read)
 
     def with_files(self, changes: Changes) -> TestFiles:
         """Return what runs the tests of a tree with ``changes``, as those of a test patch."""
@@ -168,16 +162,12 @@ class TestFiles:
             command = self._file_command(paths[0])
         return command or self._suite_command
 
-    def report_command(self, path: str, token: str) -> str:
+    def report_command(self, command: str, token: str) -> str:
         """Return the command whose output ``read_run`` reads."""
-        command = self.command(path)
-        return with_report_file(command, self.runner, token, self.show)
-
-    @property
-    def show(self) -> tuple[str, ...]:
-        """Shell lines that print what the command has written elsewhere."""
         setup = self.instance.test_setup
-        return setup.show if setup else ()
+        # Lines that print what the command has written elsewhere.
+        show = setup.show if setup else ()
+        return with_report_file(command, self.runner, token, show)
 
     def _file_command(self, path: str) -> str | None:
         if path == ALL_TESTS:
@@ -256,8 +246,7 @@ class TestFiles:
     ) -> tuple[CommandResult, TestRun]:
         token = secrets.token_hex(16)
         instance = self.instance
-        reporting = with_report_file(command, self.runner, token, self.show)
-        result = prepared.run(reporting, seconds)
+        result = prepared.run(self.report_command(command, token), seconds)
         test_run = read_run(
             result.output,
             instance,
@@ -381,7 +370,7 @@ class Baselines:
             [
                 instance.tested_as,
                 instance.base_commit,
-                self.tests.report_command(path, ""),
+                self.tests.report_command(self.tests.command(path), ""),
                 self.identity,
                 self.longest,
             ]

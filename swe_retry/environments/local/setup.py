@@ -73,7 +73,10 @@ class SetupSandbox:
             wheels.mkdir()
             limits = dict.fromkeys(_DATES, era)
             limits |= {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": str(wheels)}
-            network = _without_files(network)
+            # An index of files gives no times of upload, so pip would take all that it has.
+            network = {
+                key: network[key] for key in network if "file:" not in network[key]
+            }
             if era < _FIRST_HOOK:
                 get = ("download", "-q", "--no-deps", "-d", str(wheels), _SETUPTOOLS)
                 _run_pip(venv, get, check)
@@ -108,11 +111,6 @@ def _network_variables(variables: Mapping[str, str]) -> dict[str, str]:
         if _NETWORK.fullmatch(name) and without_logins(value) == value:
             public[name] = value
     return public
-
-
-def _without_files(network: Mapping[str, str]) -> dict[str, str]:
-    # An index of files gives no times of upload, so pip would take all that it has.
-    return {name: value for name, value in network.items() if "file:" not in value}
 
 
 def _pip_settings(venv: Path, check: Check) -> dict[str, str]:

@@ -15,6 +15,7 @@ RESAMPLES = 10_000
 SEED = 20240523
 _PART = 1000
 _FEWER = 3
+_POWER = 0.8
 
 
 def percent(share: float | None) -> str:
@@ -322,9 +323,7 @@ def bootstrap_interval(
     return Interval(float(low), float(high))
 
 
-def needed_instances(
-    table: PairedTable, tests: int = 1, power: float = 0.8
-) -> int | None:
+def needed_instances(table: PairedTable, tests: int = 1) -> int | None:
     """Return how many instances in all would tell two runs apart; None if nothing differs.
 
     It takes the observed shares of instances that only one of them resolved as true. R. J. Connor,
@@ -340,5 +339,5 @@ def needed_instances(
     discordant = (table.only_a + table.only_b) / table.instances
     level = (1 - CONFIDENCE) / tests
     reach = NormalDist().inv_cdf(1 - level / 2) * math.sqrt(discordant)
-    reach += NormalDist().inv_cdf(power) * math.sqrt(discordant - difference**2)
+    reach += NormalDist().inv_cdf(_POWER) * math.sqrt(discordant - difference**2)
     return math.ceil((reach / difference) ** 2)
