@@ -165,6 +165,13 @@ def end_of_quarter(date: str) -> str:
     return f"{year}-{3 * quarter + 1:02}-01T00:00:00Z"
 
 
+def limit_of_day(date: str, era: str) -> str:
+    """Return the end of a day where the era is only that of its quarter; else the era."""
+    if date and era == end_of_quarter(date):
+        return f"{date}T23:59:59Z"
+    return era
+
+
 def build_requirements(tree: Path) -> list[str]:
     """Return what the project in ``tree`` needs to be built, by its ``pyproject.toml``."""
     try:

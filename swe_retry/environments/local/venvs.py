@@ -27,6 +27,7 @@ from swe_retry.environments.local.packages import (
     end_of_quarter,
     find_era,
     from_index,
+    limit_of_day,
     pins,
     project_requirements,
     uv_path,
@@ -320,7 +321,7 @@ def _make_project(
         readable=built.readable,
         variables=built.command_variables(""),
         check=steps.check,
-        era="" if spec.install else installer.date,
+        era="" if spec.install else limit_of_day(spec.date, installer.date),
     )
     for line in spec.setup:
         steps.run("set up the tree", ["bash", "-c", line], sandbox)

@@ -288,6 +288,9 @@ class HiddenTests:
             return verdict
         base = self._base_statements
         reason = doubt(base, run.stated, run.report)
+        if reason:
+            # Where tests do not even load without the fix, the run of the base states little.
+            reason = doubt(self._gold_statements, run.stated, run.report)
         for path in shadowing(changes, self.snapshot.blobs, base):
             reason = f"{path} hides a module"
             break
@@ -310,6 +313,11 @@ class HiddenTests:
         raise UnavailableError(
             "the base commit's run does not state where its modules come from"
         )
+
+    @cached_property
+    def _gold_statements(self) -> Statements:
+        """What the run of the gold patch states of its modules."""
+        return self.run_patch(self.task.evaluation.patch)[1].stated
 
     def _test(
         self, changes: Changes, token: str, option: str = "", *, reverse: bool = False

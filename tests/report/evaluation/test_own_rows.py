@@ -105,6 +105,31 @@ def test_candidates_of_python_are_told_apart(
     assert "does not show that the tests ran" in died.reason
 
 
+def test_what_the_gold_patch_changes_too_is_no_doubt(
+    tmp_path: Path, evaluate: Evaluate
+) -> None:
+    """Without the fix the test file does not load, so the base commit's run changes nothing."""
+    root = tmp_path / "calc"
+    fixed = f"{FIXED}\n\ndef total(a, b):\n    return a + b\n"
+    lazy = "import json\n\nfrom calc import total\n\n\ndef test_total():\n"
+    lazy += "    json.late = lambda: 0\n    assert total(2, 3) == 5\n"
+    row = add_row(
+        root,
+        "calc-2",
+        FILES,
+        {"lib/calc.py": fixed},
+        {"tests/test_total.py": lazy},
+        own_repository={"test": "pytest"},
+        FAIL_TO_PASS=["tests/test_total.py::test_total"],
+        PASS_TO_PASS=[],
+    )
+    assert evaluate(root, row, row["patch"]).status is VerdictStatus.RESOLVED
+    forged = f"import json\n\njson.loads = lambda _: 0\n{fixed}"
+    other = evaluate(root, row, patch_of(root, {"lib/calc.py": forged}))
+    assert other.status is VerdictStatus.UNRESOLVED
+    assert "json.loads is not as at the base commit" in other.reason
+
+
 def test_an_expected_failure_is_no_pass(tmp_path: Path, evaluate: Evaluate) -> None:
     root = tmp_path / "calc"
     row = python_row(root, PASS_TO_PASS=[f"{LATE}::test_late"])
