@@ -228,11 +228,11 @@ def study(
         except UserError as error:
             raise UserError(f"{file}: arm {arm}: {error}") from error
     if dry_run:
-        codes = []
+        code = 0
         for arm, benchmark in arms.items():
             say(f"\narm {arm}")
-            codes.append(forecast_run(benchmark))
-        return max(codes)
+            code = max(code, forecast_run(benchmark))
+        return code
     try:
         ArmLoop(arms, chosen.budget.usd, say).run()
     except StoppedError:

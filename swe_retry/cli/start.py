@@ -55,18 +55,13 @@ def _select_instances(
     ids = [instance.instance_id for instance in selected]
     left_out = left_out_instances(settings.only_valid, ids, note)
     valid = [i for i in selected if i.instance_id not in left_out]
-    config = _without_docker(config, valid)
+    needs_local = config.environment is EnvironmentKind.DOCKER and name_no_image(valid)
+    if needs_local and config.settings.tests.environment:
+        raise refuse_docker("--environment", config.dataset)
+    if needs_local:
+        config = replace(config, environment=EnvironmentKind.LOCAL)
     store = RunStore(config.out, config.run_name, Redactor.of_environment(os.environ))
     return InstanceBenchmark(config, store, say, dataset, valid, left_out)
-
-
-def _without_docker(config: RunConfig, selected: Sequence[Instance]) -> RunConfig:
-    """Return it with the local environment by default where no instance has an image."""
-    if config.environment is not EnvironmentKind.DOCKER or not name_no_image(selected):
-        return config
-    if config.settings.tests.environment:
-        raise refuse_docker("--environment", config.dataset)
-    return replace(config, environment=EnvironmentKind.LOCAL)
 
 
 def _ignore(line: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -274,8 +275,8 @@ class HistoryWalk:
         )
 
     def _read_patch(self, base: str, end: str, files: Iterable[FileChange]) -> str:
-        paths = [change.name for change in files]
-        data = self.reader.patch(base, end, paths, self.folder)
+        paths = [posixpath.join(self.folder, change.name) for change in files]
+        data = self.reader.patch(base, end, paths, *self._relative)
         if len(data) > _MAX_BYTES:
             raise LeftOutError(LeftOut.SIZE)
         try:

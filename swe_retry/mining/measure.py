@@ -21,7 +21,6 @@ from swe_retry.mining.records import (
     Measured,
     MineOutcome,
     conditions_of,
-    read_measured,
     with_lists,
 )
 from swe_retry.mining.settings import MiningSettings
@@ -38,6 +37,8 @@ from swe_retry.study.gold import (
     judge_trials,
     trial_task,
 )
+
+_FIX = "delete it; the commit is measured again"
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,10 @@ class CommitTests:
         """Return the row of a commit with what was measured of it before."""
         row = self._row_of(fix)
         conditions = conditions_of(row, self.settings.tests.timeout)
-        return row, read_measured(self._file(fix), conditions)
+        measured = Measured.of_file(self._file(fix), "a measurement", _FIX)
+        if measured is None or measured.conditions != conditions:
+            measured = Measured(conditions=conditions)
+        return row, measured
 
     def _file(self, fix: Fix) -> Path:
         return self.evaluator.folder / f"{fix.commit}.json"

@@ -168,10 +168,8 @@ class Miner:
         self.measured_now += 1
         left = self.minutes / self.measured_now * (total - done)
         fail_to_pass, pass_to_pass = map(len, measured.lists)
-        reason = measured.problem or measured.trials.reason
-        reason = (
-            reason or f"{fail_to_pass} fixed, {pass_to_pass} pass with and without it"
-        )
+        counts = f"{fail_to_pass} fixed, {pass_to_pass} pass with and without it"
+        reason = measured.problem or measured.trials.reason or counts
         self.say(
             f"[{done}/{total}] {self.fixes[position].commit[:12]} {measured.state}: "
             f"{abbreviate(reason, _MAX_REASON)} ({measured.seconds:.0f} s; {left:.0f} min left)"

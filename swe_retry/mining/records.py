@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 
 from swe_retry.core.hashing import sha256_of
 from swe_retry.core.jsontypes import JsonObject
@@ -15,7 +14,6 @@ from swe_retry.record.records import Recorded
 from swe_retry.study.gold import InstanceTrials
 from swe_retry.testing.testlogs import Results, failed_test_names, passing_tests
 
-_FIX = "delete it; the commit is measured again"
 # What decides the outcomes of tests.
 _DECIDING = ("base_commit", "patch", "test_patch", "own_repository", "created_at")
 
@@ -118,14 +116,6 @@ def conditions_of(row: JsonObject, seconds: float) -> str:
     """Return the hash of what decides the outcomes of a row's tests, with their time limit."""
     values = [seconds, *(row[column] for column in _DECIDING)]
     return sha256_of(json.dumps(values, sort_keys=True))
-
-
-def read_measured(path: Path, conditions: str) -> Measured:
-    """Return what was measured under these conditions; nothing yet where there is no file."""
-    measured = Measured.of_file(path, "a measurement", _FIX)
-    if measured and measured.conditions == conditions:
-        return measured
-    return Measured(conditions=conditions)
 
 
 def with_lists(row: JsonObject, measured: Measured) -> JsonObject:

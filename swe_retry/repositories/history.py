@@ -225,18 +225,16 @@ class HistoryReader:
             return []
         return result.stdout.decode("utf-8", "replace").splitlines()
 
-    def patch(self, base: str, commit: str, paths: Iterable[str], folder: str) -> bytes:
-        """Return the differences of some files, which are named as in ``folder`` if there is one.
+    def patch(
+        self, base: str, commit: str, paths: Iterable[str], *options: str
+    ) -> bytes:
+        """Return the differences of some files, with options of git diff.
 
         Raises:
             UserError: an object is missing.
         """
-        argv = [*_PATCH.split(), base, commit, "--", *paths]
-        if folder:
-            names = [f"{folder}/{path}" for path in paths]
-            argv = [*_PATCH.split(), f"--relative={folder}", base, commit, "--", *names]
-        environment = {**self._environment, "GIT_LITERAL_PATHSPECS": "1"}
-        result = git_result(*argv, cwd=self.folder, env=environment)
+        argv = (*_PATCH.split(), *options, base, commit, "--", *paths)
+        result = git_result(*argv, cwd=self.folder, env=self._environment)
         if result.returncode:
             raise self._failure(result.stderr)
         return result.stdout
@@ -301,6 +299,7 @@ class HistoryReader:
             **_GUARD,
             "GIT_DIR": str(self.folder),
             "GIT_OBJECT_DIRECTORY": str(self.history.objects),
+            "GIT_LITERAL_PATHSPECS": "1",
         }
 
     def _failure(self, output: bytes = b"") -> UserError:

@@ -74,9 +74,9 @@ class SetupSandbox:
             limits = dict.fromkeys(_DATES, era)
             limits |= {"PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": str(wheels)}
             # An index of files gives no times of upload, so pip would take all that it has.
-            network = {
-                key: network[key] for key in network if "file:" not in network[key]
-            }
+            for name, value in list(network.items()):
+                if "file:" in value:
+                    del network[name]
             if era < _FIRST_HOOK:
                 get = ("download", "-q", "--no-deps", "-d", str(wheels), _SETUPTOOLS)
                 _run_pip(venv, get, check)

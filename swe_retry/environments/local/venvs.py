@@ -174,7 +174,7 @@ class Venvs:
         if not is_unchanged(marker, key, parts):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
-            steps = self._steps(folder.name, project)
+            steps = self._steps(project.key, project)
             # Not the environment's own Python, which code of the project could replace.
             installer = Installer(steps, interpreter, era, folder / "packages")
             _make_project(installer, built, spec, project.root, shared, interpreter)
