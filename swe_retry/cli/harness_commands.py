@@ -211,12 +211,13 @@ def study(
     from swe_retry.cli.forecast import forecast_run
     from swe_retry.cli.start import check_run
     from swe_retry.runner.session import check_start
-    from swe_retry.study.armreport import report_study
+    from swe_retry.study.armreport import report_settings, report_study
     from swe_retry.study.arms import ArmLoop
     from swe_retry.study.studyfile import Study
 
     say = say_aside if format == "json" else print
     plan = Study.read(file)
+    report_settings(plan)  # before anything costs
     arms = {}
     for arm in plan.arms:
         chosen = plan.run_settings(arm)
@@ -226,7 +227,10 @@ def study(
             if not dry_run:
                 check_start(arms[arm])
         except UserError as error:
-            raise UserError(f"{file}: arm {arm}: {error}") from error
+            raise UserError(
+                f"{file}: arm {arm}: {error} (options are settings here; retry-harness "
+                "--settings lists both)"
+            ) from error
     if dry_run:
         code = 0
         for arm, benchmark in arms.items():
@@ -236,5 +240,9 @@ def study(
     try:
         ArmLoop(arms, chosen.budget.usd, say).run()
     except StoppedError:
+        say(
+            f"the study is stopped; the same command goes on, and `study {file}` of the "
+            "report shows what there is"
+        )
         return INTERRUPTED
     return report_study(plan, say, print, format)

@@ -13,6 +13,7 @@ from swe_retry.core.settings import Section, settings_of
 
 _HINTS = 3
 _CLOSE = 0.8
+_A_LETTER = 0.95
 # What pydantic adds to "should be a valid number".
 _PARSING = re.compile(r", unable to (parse string as an? \w+|interpret input)")
 _WORDING = {
@@ -45,7 +46,11 @@ def _similar_names(names: list[str], name: str) -> list[str]:
     of_section = [setting for setting in names if setting.startswith(f"{name}.")]
     if of_section:
         return of_section[:_HINTS]
-    field = name.rpartition(".")[2]
+    section, _, field = name.rpartition(".")
+    beside = [setting for setting in names if setting.startswith(f"{section}.")]
+    similar = get_close_matches(name, beside, 1, _A_LETTER)
+    if similar:
+        return similar
     same_field = [setting for setting in names if setting.endswith(f".{field}")]
     similar = get_close_matches(name, same_field, 1, _CLOSE) or same_field
     return similar or get_close_matches(name, names, 1)

@@ -31,6 +31,7 @@ from swe_retry.mining.measure import CommitTests
 from swe_retry.mining.records import Measured, MineOutcome, with_lists
 from swe_retry.mining.settings import Mining, MiningSettings
 from swe_retry.mining.statement import Posts
+from swe_retry.own.folders import hide
 from swe_retry.own.issues import Post
 from swe_retry.own.opening import open_commits
 from swe_retry.own.repository import OwnRepository
@@ -73,7 +74,7 @@ def mine_command(
         return 0
     tests = CommitTests(repository, settings, evaluator)
     tests.check_trust(repository.head)
-    records.mkdir(exist_ok=True)
+    hide(records)
     try:
         with FileLock(records / "lock", timeout=0):
             return _mine(Miner(tests, out, fixes, say))
@@ -266,6 +267,7 @@ def _mine(miner: Miner) -> int:
         miner.say(f"{outcome:14}  {count:5d}")
     miner.say(one_line(f"rows {miner.out}"))
     miner.say(one_line(f"validity {miner.validity}"))
+    miner.say("next: --dataset with the rows, or a study of them (docs/study.md)")
     if counts[MineOutcome.NOT_MEASURED] or not counts[MineOutcome.VALID]:
         return 1
     return 0

@@ -18,6 +18,7 @@ Issues also with the project's name before the ``#``, in lower case.
 
 # A title with so few words behind it says nothing beyond itself.
 _MIN_WORDS = 5
+_MIN_TITLE = 3
 _MAX_CHARACTERS = 60_000
 # An issue, by its number or its address, with the name of its project where that is given.
 _ISSUE = r"\[?(?:https?://[^/\s]{1,99}/([\w./-]{1,99}?)/(?:-/)?issues/|([\w./-]{0,99}?)(?:#|gh-))(\d{1,9})\b"
@@ -101,6 +102,7 @@ class Statement:
     """What a row asks for.
 
     Attributes:
+        text: empty where too little is left.
         removed: how much of each kind gave the fix away; the same kinds for all.
     """
 
@@ -123,6 +125,9 @@ def write_statement(
     text, count = own_hash.subn(_GAP, html.unescape(text[:_MAX_CHARACTERS]))
     text, removed = _remove_leaks(text, patch, test_patch)
     removed["hashes"] += count
+    if len(text.replace(_GAP, "").split()) < _MIN_TITLE:
+        # Nobody could tell from what is left what is asked for.
+        text = ""
     return Statement(text, source, {**removed, "comments": comments})
 
 

@@ -111,15 +111,20 @@ class StudyResult:
     policy: JsonObject | None
 
 
+def report_settings(study: Study) -> ReportSettings:
+    """Return the settings of the report; a UserError where they are wrong."""
+    # The lab needs to know all attempts, which costs no call.
+    layer = {"evaluation.all_attempts": SourcedValue("study", "true")}
+    layer |= study.shared_layer(ReportSettings)
+    return check_settings(ReportSettings, layer)
+
+
 def report_study(study: Study, say: Say, show: Say, format: str) -> int:
     """Evaluate the arms, show what the study says, and write its page; call no model.
 
     Return the exit code: 1 if an instance lacks an outcome in an arm.
     """
-    # The lab needs to know all attempts, which costs no call.
-    layer = {"evaluation.all_attempts": SourcedValue("study", "true")}
-    layer |= study.shared_layer(ReportSettings)
-    settings = check_settings(ReportSettings, layer)
+    settings = report_settings(study)
     runs = []
     for arm in study.arms:
         folders = study.run_settings(arm).folders

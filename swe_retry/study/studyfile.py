@@ -53,8 +53,11 @@ class Study(BaseModel):
         try:
             return cls.model_validate({**data, "path": path})
         except ValidationError as error:
-            fix = "give dataset, and two arms or more"
-            raise UserError(f"{path}: {fault_of(error)}; {fix}") from error
+            keys = ", ".join(map(str, data))
+            fix = "give dataset, and two arms or more with names of letters, digits and ._+-"
+            raise UserError(
+                f"{path}: {fault_of(error)}; it has the keys {keys}; {fix}"
+            ) from error
 
     @property
     def name(self) -> str:
