@@ -24,9 +24,7 @@ SUBCOMMANDS = {
         check, "", "Set a repository up and run its tests; call no model."
     ),
     "mine": Command(
-        mine,
-        "PATH OUT.jsonl",
-        "Make a data set of a repository's fixes that have tests.",
+        mine, "PATH FILE", "Make a data set of a repository's fixes with tests."
     ),
     "status": Command(status, "RUN", "Print how far a run is."),
     "clean": Command(

@@ -14,10 +14,9 @@ from swe_retry.core.errors import StoppedError, UserError
 from swe_retry.core.plaintext import say_aside
 from swe_retry.core.sources import SourcedValue
 from swe_retry.environments.base import EnvironmentKind
-from swe_retry.launch.flags import CommandLine
+from swe_retry.launch.flags import CommandLine, SettingFlag
 from swe_retry.launch.options import DryRun, EnvFileOption, JsonFormat, StudyFile
 from swe_retry.launch.program import command
-from swe_retry.mining.settings import FLAGS as MINE_FLAGS
 from swe_retry.mining.settings import MiningSettings
 from swe_retry.record.versions import TOP
 from swe_retry.runner.settings import default_cache
@@ -54,7 +53,25 @@ def check(line: CommandLine[RunSettings], env_file: EnvFileOption = None) -> int
     return NOTHING_TO_TEST
 
 
-@command(MiningSettings, MINE_FLAGS)
+_COMMITS = "Commits"
+_MEASURING = "Measuring"
+_MINE_FLAGS = (
+    SettingFlag("mine.since", "--since", "DATE", _COMMITS),
+    SettingFlag("mine.until", "--until", "DATE", _COMMITS),
+    SettingFlag("mine.limit", "--limit", "N", _COMMITS),
+    SettingFlag("mine.max_files", "--max-files", "N", _COMMITS),
+    SettingFlag("mine.paths", "--paths", "GLOB,GLOB", _COMMITS),
+    SettingFlag("mine.issues", "--issues", "FILE", _COMMITS, repeatable=True),
+    SettingFlag("mine.titles", "--titles", "", _COMMITS),
+    SettingFlag("mine.repeat", "--repeat", "N", _MEASURING),
+    SettingFlag("mine.jobs", "--jobs", "N", _MEASURING),
+    SettingFlag("mine.minutes", "--minutes", "N", _MEASURING),
+    SettingFlag("project.setup", "--setup-cmd", "COMMAND", _MEASURING, repeatable=True),
+    SettingFlag("project.test", "--test-cmd", "COMMAND", _MEASURING),
+)
+
+
+@command(MiningSettings, _MINE_FLAGS)
 def mine(
     line: CommandLine[MiningSettings],
     repository: Annotated[

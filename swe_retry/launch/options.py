@@ -24,7 +24,7 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Say what would be done and what it may cost; start nothing.",
+        help="Say what would be done and may cost; start nothing.",
         rich_help_panel=RUN,
     ),
 ]

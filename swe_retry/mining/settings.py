@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
-from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
 from swe_retry.attempts.own_settings import ProjectSettings
-from swe_retry.core.settings import Section, TextList
-from swe_retry.launch.flags import SettingFlag
+from swe_retry.core.settings import Commas, Folder, Section, TextList
 from swe_retry.runner.settings import FolderSettings
 from swe_retry.testing.testsettings import Tests
 
@@ -32,7 +31,7 @@ class Mining(Section):
     paths: TextList = ()
     """Take commits whose source files all fit one of these globs or folders."""
 
-    issues: tuple[Path, ...] = ()
+    issues: Annotated[tuple[Folder, ...], Commas] = ()
     """Take statements from this JSON of `gh issue list` or `gh pr list`, or of GitLab's
     API; repeatable."""
 
@@ -61,21 +60,3 @@ class MiningSettings(Section):
     project: ProjectSettings = ProjectSettings()
     tests: Tests = Tests()
     folders: FolderSettings = Field(default_factory=FolderSettings)
-
-
-_COMMITS = "Commits"
-_MEASURING = "Measuring"
-FLAGS = (
-    SettingFlag("mine.since", "--since", "DATE", _COMMITS),
-    SettingFlag("mine.until", "--until", "DATE", _COMMITS),
-    SettingFlag("mine.limit", "--limit", "N", _COMMITS),
-    SettingFlag("mine.max_files", "--max-files", "N", _COMMITS),
-    SettingFlag("mine.paths", "--paths", "GLOB,GLOB", _COMMITS),
-    SettingFlag("mine.issues", "--issues", "FILE", _COMMITS, repeatable=True),
-    SettingFlag("mine.titles", "--titles", "", _COMMITS),
-    SettingFlag("mine.repeat", "--repeat", "N", _MEASURING),
-    SettingFlag("mine.jobs", "--jobs", "N", _MEASURING),
-    SettingFlag("mine.minutes", "--minutes", "N", _MEASURING),
-    SettingFlag("project.setup", "--setup-cmd", "COMMAND", _MEASURING, repeatable=True),
-    SettingFlag("project.test", "--test-cmd", "COMMAND", _MEASURING),
-)

@@ -50,10 +50,12 @@ def test_mirrors_of_opened_repositories_are_found(tmp_path: Path) -> None:
         run_git(root, "commit", "--quiet", "--allow-empty", "-m", "Later")
         for commit in (opened.commit, run_git(root, "rev-parse", "HEAD")):
             assert mirrors.get("local/thing", commit) == opened.mirror
-    # Only without the commit is another source asked.
+    # Without the commit another source is asked, if it can have the repository.
     elsewhere = replace(mirrors, source=f"{tmp_path}/none/{{repo}}")
-    with pytest.raises(InfrastructureError, match="cannot clone"):
+    with pytest.raises(UserError, match="it has no address: mine it again"):
         elsewhere.get("local/thing", "1" * 40)
+    with pytest.raises(InfrastructureError, match="cannot clone"):
+        elsewhere.get("owner/thing", "1" * 40)
     # A folder that a setting names comes first, if it has the commit.
     head = run_git(first, "rev-parse", "HEAD")
     named = tmp_path / "named/thing.git"

@@ -115,7 +115,7 @@ def test_what_older_versions_kept_is_found_again(
     baselines = Baselines(tests, tmp_path, identity, 150.0, logging.getLogger("test"))
     assert (
         baselines._file("tests/test_a.py").name
-        == "own__thing-b0ec593d694a7ed7.ceeeeba32509acf7b9794e0cf1a1ad2a.json"
+        == "own__thing-b0ec593d694a7ed7.841b65451c1d518c7b6c25bdae2c87df.json"
     )
 
 
