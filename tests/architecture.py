@@ -26,7 +26,7 @@ ROOM_TOKENS = {
     "swe_retry/core": 11_561,
     "swe_retry/llm": 24_679,
     "swe_retry/agent": 75_332,
-    "swe_retry/environments": 31_700,
+    "swe_retry/environments": 32_600,
     "swe_retry/record": 12_822,
     "swe_retry/runner": 35_709,
     "swe_retry/repositories": 7_800,
@@ -40,8 +40,8 @@ ROOM_TOKENS = {
     "swe_retry/report": 42_829,
     "swe_retry/launch": 3_548,
     "swe_retry/study": 14_100,
-    "swe_retry/mining": 8_300,
-    "swe_retry/cli": 11_000,
+    "swe_retry/mining": 7_850,
+    "swe_retry/cli": 11_400,
 }
 ROOMS = tuple(ROOM_TOKENS)
 # A distribution of its own beside the house, of which it imports the kit alone.
