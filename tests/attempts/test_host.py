@@ -38,8 +38,11 @@ class Suite:
     """Tests with a fixed report, which note the trees that they run on."""
 
     report: SuiteReport
-    command: TestCommand = field(default_factory=TestCommand)
     trees: list[Any] = field(default_factory=list)
+
+    @property
+    def test_files(self) -> Any:
+        return SimpleNamespace(configuration=TestCommand())
 
     def run(self, changes: Any) -> SuiteReport:
         self.trees.append(changes)

@@ -14,6 +14,7 @@ from swe_retry.core.errors import StoppedError
 from swe_retry.environments.local.environment import LocalEnvironment
 from swe_retry.report.evaluation.evaluator import EvaluationTask
 from swe_retry.report.evaluation.local import LocalEvaluator
+from swe_retry.repositories.mirrors import Mirrors
 from swe_retry.results.verdicts import Verdict, VerdictStatus
 from tests.support.evaluated import TEXTKIT, report_settings, task
 
@@ -25,7 +26,9 @@ class TwoAtOnce(LocalEvaluator):
         super().__init__(*arguments)
         self.barrier = Barrier(2, timeout=30)
 
-    def _verdict(self, task: EvaluationTask, *_: object) -> Verdict:
+    def _evaluate(
+        self, task: EvaluationTask, mirrors: Mirrors, environment: LocalEnvironment
+    ) -> Verdict:
         self.barrier.wait()
         return task.verdict(VerdictStatus.RESOLVED)
 
@@ -38,12 +41,12 @@ class FirstAtOnce(LocalEvaluator):
         self.started: list[EvaluationTask] = []
         self.stopped = 0
 
-    def _verdict(self, task: EvaluationTask, *arguments: Any) -> Verdict:
+    def _evaluate(
+        self, task: EvaluationTask, mirrors: Mirrors, environment: LocalEnvironment
+    ) -> Verdict:
         self.started.append(task)
         if len(self.started) == 1:
             return task.verdict(VerdictStatus.RESOLVED)
-        environment = arguments[1]
-        assert isinstance(environment, LocalEnvironment)
         for _ in range(3000):
             try:
                 environment.check()
