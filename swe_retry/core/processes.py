@@ -91,28 +91,31 @@ def run_limited(
     started = time.monotonic()
     mark = secrets.token_hex(16)
     marks = {_MARK: mark, RUN_VARIABLE: os.environ.get(RUN_VARIABLE, "")}
-    process = subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env={**env, **marks},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
-    )
     tail = tail or Tail()
-    readers = [_start_reader(process.stdout, tail)]
-    if errors is not None:
-        readers.append(_start_reader(process.stderr, tail, errors))
+    process: subprocess.Popen[bytes] | None = None
     code: int | None
     try:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env={**env, **marks},
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if errors is None else subprocess.PIPE,
+        )
+        readers = [_start_reader(process.stdout, tail)]
+        if errors is not None:
+            readers.append(_start_reader(process.stderr, tail, errors))
         code = _wait(process, timeout, too_much, check, yields)
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        # An interrupt may come after the start, before the process is known here.
+        if process:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         kill_marked(f"{_MARK}={mark}")
     for reader in readers:
         reader.join(_DRAIN_TIMEOUT)
