@@ -21,7 +21,10 @@ _MIN_WORDS = 5
 _MIN_TITLE = 3
 _MAX_CHARACTERS = 60_000
 # An issue, by its number or its address, with the name of its project where that is given.
-_ISSUE = r"\[?(?:https?://[^/\s]{1,99}/([\w./-]{1,99}?)/(?:-/)?issues/|([\w./-]{0,99}?)(?:#|gh-))(\d{1,9})\b"
+_ISSUE = (
+    r"\[?(?:https?://[^/\s]{1,99}/([\w./-]{1,99}?)/(?:-/)?issues/"
+    r"|([\w./-]{0,99}?)(?:#|gh-))(\d{1,9})\b"
+)
 _ANY_ISSUE = re.compile(_ISSUE, re.IGNORECASE)
 _NO_GROUPS = _ISSUE.replace("(?:", "(").replace("(", "(?:")
 # GitHub's words and GitLab's.
@@ -52,7 +55,8 @@ _DIFF_LINES = re.compile(
     r"|@@ -\d.*(?:\n[-+ ].*)*)\n?"
 )
 _LINK = re.compile(
-    r"(?:https?://|(?<![\w.-]))[\w.-]{1,99}\.\w{2,20}/[^\s)>\]]{1,500}/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
+    r"(?:https?://|(?<![\w.-]))[\w.-]{1,99}\.\w{2,20}/[^\s)>\]]{1,500}"
+    r"/(?:pull|commits?|compare|merge_requests)/[^\s)>\]]{1,500}"
 )
 # Numbers and words alone are no hashes.
 _HASH = re.compile(
